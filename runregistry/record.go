@@ -1,0 +1,253 @@
+package runregistry
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+)
+
+// Record is everything the gateway knows about one run except its frames.
+// A Record that a store returns is the caller's own copy; the slices and maps
+// in it are shared and must not be changed.
+type Record struct {
+	ID           RunID
+	Subject      Subject
+	Scope        Scope
+	Conversation ConversationID
+	// Aliases are further names of the conversation: what the request called it
+	// before upstream gave it another id.
+	Aliases []ConversationID
+	// Named tells whether the request named the conversation; false means that
+	// the gateway generated it.
+	Named    bool
+	Route    string
+	Attempt  int
+	Previous RunID // the attempt before this one, or empty
+
+	State  State
+	Reason Reason
+	Effect Effect
+	Epoch  Epoch
+
+	Release  string // agent release that answered, as the operator defines it
+	Resource string // resource scope, as the operator defines it
+	Model    string
+	Dialect  string
+	Format   Format
+
+	CreatedAt    time.Time
+	DispatchedAt time.Time
+	FirstFrameAt time.Time
+	ActivityAt   time.Time
+	EndedAt      time.Time
+	// FramesExpireAt and ExpiresAt are zero while the run is active: retention
+	// counts from the end.
+	FramesExpireAt time.Time
+	ExpiresAt      time.Time
+
+	// Response is what upstream answered, once it did.
+	Response *Response
+	// UpstreamID is upstream's own id of this generation, or empty.
+	UpstreamID string
+	// Ending is set by the stored end marker: the conversation is no longer
+	// busy although upstream may still send a few frames.
+	Ending bool
+
+	FirstSeq Seq // oldest stored frame; 0 when none is stored
+	LastSeq  Seq // newest upstream frame that was ever stored
+	FinalSeq Seq // the terminal frame's number; 0 while active
+	Bytes    int64
+
+	Cancel   Cancel
+	Usage    Usage
+	Delivery Delivery
+	// Snapshot is the folded answer as JSON, opaque to the registry; nil until
+	// the first checkpoint.
+	Snapshot json.RawMessage
+	// SnapshotSeq is the last frame that Snapshot covers.
+	SnapshotSeq Seq
+
+	Fingerprint Digest
+	Retention   Retention
+	// Revision grows with every change; it makes the ETag.
+	Revision uint64
+}
+
+// Format is the framing of a run's log.
+type Format string
+
+// The formats. They are also the words of the public record.
+const (
+	FormatSSE    Format = "sse"
+	FormatNDJSON Format = "ndjson"
+	FormatLines  Format = "lines"
+	FormatOpaque Format = "opaque"
+)
+
+// Response is the part of upstream's answer that every reader may get: status
+// and the headers on the allow-list.
+type Response struct {
+	Status int
+	Header map[string][]string
+	// Stream tells a stream of frames from a plain body.
+	Stream bool
+	// Sized is set for a plain body that came with a Content-Length.
+	Sized bool
+	// Kept is false for a plain body too large to be replayed.
+	Kept bool
+}
+
+// Cancel is the public history of Stop.
+type Cancel struct {
+	Version     int
+	RequestedAt time.Time
+	Outcome     Outcome
+	Upstream    Confirmation
+}
+
+// Outcome is what a Stop achieved.
+type Outcome string
+
+// The outcomes. CancelledAfterEffect means stopped, where an effect happened
+// or cannot be excluded; the record's effect says which.
+const (
+	CancelledBeforeEffect Outcome = "cancelled_before_effect"
+	CancelledAfterEffect  Outcome = "cancelled_after_effect"
+	CancellationPending   Outcome = "cancellation_pending"
+	AlreadyTerminal       Outcome = "already_terminal"
+)
+
+// Confirmation says what upstream made of a Stop.
+type Confirmation string
+
+// The confirmations. Unconfirmed means that the socket was closed and nothing
+// more is known.
+const (
+	Confirmed         Confirmation = "confirmed"
+	Unconfirmed       Confirmation = "unconfirmed"
+	ConfirmFailed     Confirmation = "failed"
+	CancelUnsupported Confirmation = "unsupported"
+)
+
+// Usage is what upstream reported, never an estimate.
+type Usage struct {
+	InputTokens  int64
+	OutputTokens int64
+	Reported     bool // upstream reported something
+	Complete     bool // the report that closes a run was seen
+}
+
+// Retention is how long a run is kept, counted from its end. It is fixed when
+// the run starts.
+type Retention struct {
+	Frames time.Duration // the frames
+	Record time.Duration // record, snapshot
+	Key    time.Duration // idempotency key; at most Record
+}
+
+// Delivery counts the answers that carry this run as the answer to a start:
+// the start itself and its implicit retries. A delivery is pending until its
+// response headers were sent, then open, and ends done or broken. It decides
+// which request repeats a run without saying so.
+type Delivery struct {
+	Pending int // waiting for response headers
+	Open    int // being read
+	// Headers is set once any delivery got its response headers.
+	Headers bool
+	// BrokenEarly is set while the newest delivery ended before its headers.
+	BrokenEarly bool
+	// BrokenLate is set while the newest delivery ended in mid-stream.
+	BrokenLate bool
+}
+
+// DeliveryEvent is a step in the life of one delivery.
+type DeliveryEvent uint8
+
+// The events: headers were sent; the body was delivered to its end; the
+// connection broke before or after the headers.
+const (
+	DeliveryOpened DeliveryEvent = iota + 1
+	DeliveryDone
+	DeliveryBrokeEarly
+	DeliveryBrokeLate
+)
+
+// begin counts a new delivery.
+func (d *Delivery) begin() {
+	d.Pending++
+	d.BrokenEarly, d.BrokenLate = false, false
+}
+
+// Apply counts one event.
+func (d *Delivery) Apply(e DeliveryEvent) {
+	switch e {
+	case DeliveryOpened:
+		d.Pending, d.Open, d.Headers = d.Pending-1, d.Open+1, true
+	case DeliveryDone:
+		d.Open--
+	case DeliveryBrokeEarly:
+		d.Pending, d.BrokenEarly = d.Pending-1, true
+	case DeliveryBrokeLate:
+		d.Open, d.BrokenLate = d.Open-1, true
+	}
+}
+
+// claimable reports whether an equal request without a key may be taken for
+// the retry of a delivery that broke. midStream also admits one that broke
+// after its headers, which only a GET that repeats itself may claim.
+func (d Delivery) claimable(midStream bool) bool {
+	if d.Pending > 0 || d.Open > 0 {
+		return false
+	}
+	return d.BrokenEarly && !d.Headers || midStream && (d.BrokenEarly || d.BrokenLate)
+}
+
+// Action is a thing a frontend should offer to its user.
+type Action string
+
+// The actions, computed here so that every frontend agrees.
+const (
+	ActionReattach     Action = "reattach"
+	ActionShowSnapshot Action = "show_snapshot"
+	ActionOfferRetry   Action = "offer_retry"
+	ActionWarnExternal Action = "warn_external_action"
+)
+
+// ClientActions returns what a frontend should offer. A retry is offered
+// freely only when provably nothing happened.
+func (r *Record) ClientActions() []Action {
+	switch {
+	case !r.State.Terminal():
+		return []Action{ActionReattach}
+	case r.State == Completed:
+		return []Action{ActionShowSnapshot}
+	case r.Effect == EffectNone:
+		return []Action{ActionShowSnapshot, ActionOfferRetry}
+	default:
+		return []Action{ActionShowSnapshot, ActionWarnExternal}
+	}
+}
+
+// LastGiven is the highest sequence number that was ever given out: a cursor
+// beyond it is from a future that was lost.
+func (r *Record) LastGiven() Seq {
+	if r.State.Terminal() {
+		return r.FinalSeq
+	}
+	return r.LastSeq
+}
+
+// DeliveredEnd is the cursor position after which a reader has nothing left to
+// get. Without control events the terminal frame of a completed run is not
+// shown, so its readers are at the end with the last upstream frame.
+func (r *Record) DeliveredEnd(control bool) Seq {
+	if !control && r.State == Completed {
+		return r.LastSeq
+	}
+	return r.FinalSeq
+}
+
+// InConversation reports whether c is a name of the run's conversation.
+func (r *Record) InConversation(c ConversationID) bool {
+	return r.Conversation == c || slices.Contains(r.Aliases, c)
+}
