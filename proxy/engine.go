@@ -3,29 +3,187 @@ package proxy
 import (
 	"context"
 	"log/slog"
+	"sync"
+	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 )
 
 // Engine owns the runs of this process: their pumps, and the store they write
-// to. It outlives configurations.
+// to. It outlives configurations: a reload changes how requests are served,
+// never the runs that are under way.
 type Engine struct {
-	store runregistry.Store
-	log   *slog.Logger
+	store   runregistry.Store
+	log     *slog.Logger
+	metrics *Metrics
+
+	seats *seats
+
+	pumps sync.WaitGroup
+
+	mu       sync.Mutex // guards everything below
+	runs     map[runregistry.RunID]*pump
+	draining chan struct{} // closed by Drain
+	drained  bool
 }
 
-// NewEngine returns an engine on a store.
-func NewEngine(store runregistry.Store, log *slog.Logger) *Engine {
-	return &Engine{store: store, log: log}
+// NewEngine returns an engine on a store. It starts nothing.
+func NewEngine(store runregistry.Store, log *slog.Logger, m *Metrics) *Engine {
+	return &Engine{
+		store: store, log: log, metrics: m, seats: newSeats(m),
+		runs:     make(map[runregistry.RunID]*pump),
+		draining: make(chan struct{}),
+	}
 }
 
 // Drain makes the engine refuse new runs and tell attached readers to come
-// back elsewhere.
-func (e *Engine) Drain() {}
+// back, here or elsewhere. Runs go on. It may be called more than once.
+func (e *Engine) Drain() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.drained {
+		e.drained = true
+		close(e.draining)
+	}
+}
+
+func (e *Engine) isDraining() bool {
+	select {
+	case <-e.draining:
+		return true
+	default:
+		return false
+	}
+}
 
 // Active returns the number of runs that this process owns.
-func (e *Engine) Active() int { return 0 }
+func (e *Engine) Active() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.runs)
+}
 
-// Close waits until ctx ends for the runs of this process, stops the rest, and
-// returns when no pump is left.
-func (e *Engine) Close(ctx context.Context) error { return nil }
+// Close drains, waits until ctx ends for the runs of this process, stops the
+// rest, and returns when no pump is left.
+func (e *Engine) Close(ctx context.Context) error {
+	e.Drain()
+	finished := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { e.interruptAll(errGatewayStopped) })
+	defer stop()
+	go func() {
+		defer close(finished)
+		e.pumps.Wait()
+	}()
+	<-finished
+	return context.Cause(ctx)
+}
+
+func (e *Engine) interruptAll(cause error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range e.runs {
+		p.cancel(cause)
+	}
+}
+
+// launch runs a pump until its run is settled. It returns false when the
+// engine takes no more runs.
+func (e *Engine) launch(p *pump) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.drained {
+		return false
+	}
+	e.runs[p.lease.Run] = p
+	e.metrics.runStarted()
+	e.pumps.Go(func() {
+		defer e.forget(p)
+		p.run()
+	})
+	return true
+}
+
+func (e *Engine) forget(p *pump) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.runs, p.lease.Run)
+}
+
+// local returns the pump of a run that this process owns, or nil.
+func (e *Engine) local(id runregistry.RunID) *pump {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.runs[id]
+}
+
+// stop is the Stop command: it is stored first and then carried out.
+func (e *Engine) stop(ctx context.Context, id runregistry.RunID, why runregistry.Reason) (*runregistry.Record, error) {
+	rec, err := e.store.Stop(ctx, id, why)
+	if err != nil {
+		return nil, err
+	}
+	e.interrupt(id, errStopped)
+	return rec, nil
+}
+
+// interrupt closes the upstream of a run that this process owns.
+func (e *Engine) interrupt(id runregistry.RunID, cause error) {
+	if p := e.local(id); p != nil {
+		p.cancel(cause)
+	}
+}
+
+// settled waits until a run has ended or ctx has, and returns its record.
+func (e *Engine) settled(ctx context.Context, id runregistry.RunID) (*runregistry.Record, error) {
+	watch, err := e.store.Watch(ctx, id, false)
+	if err != nil {
+		return nil, err
+	}
+	defer watch.Close()
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
+	for {
+		rec, err := e.store.Load(ctx, id)
+		if err != nil || rec.State.Terminal() {
+			return rec, err
+		}
+		select {
+		case <-watch.C:
+		case <-poll.C:
+		case <-ctx.Done():
+			return rec, nil
+		}
+	}
+}
+
+// pollInterval is how often a watcher looks again although nothing woke it:
+// hints may be lost.
+const pollInterval = 2 * time.Second
+
+// readerLeft starts the clock of on_disconnect cancel. It is called when a
+// reader of a run that this process owns went away.
+func (e *Engine) readerLeft(id runregistry.RunID) {
+	p := e.local(id)
+	if p == nil || !p.cfg.DisconnectCancel {
+		return
+	}
+	left := p.readers.Add(1)
+	time.AfterFunc(p.cfg.DisconnectAfter, func() {
+		if p.readers.Load() != left || p.ctx.Err() != nil {
+			return // somebody came back, or it is over
+		}
+		if n, err := e.store.Readers(p.ctx, id); err != nil || n > 0 {
+			return
+		}
+		if _, err := e.stop(p.ctx, id, ""); err != nil {
+			e.log.Warn("stopping an abandoned run failed", slog.String("run_id", string(id)), slog.Any("error", err))
+		}
+	})
+}
+
+// readerCame stops the clock of on_disconnect cancel.
+func (e *Engine) readerCame(id runregistry.RunID) {
+	if p := e.local(id); p != nil {
+		p.readers.Add(1)
+	}
+}

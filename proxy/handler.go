@@ -1,20 +1,194 @@
 package proxy
 
-import "net/http"
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/authz"
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
+)
 
 // Handler serves one agent_runs directive.
 type Handler struct {
-	cfg  Config
-	deps Deps
+	cfg       Config
+	deps      Deps
+	crossSite *authz.CrossSite
+	origins   authz.Origins
+
+	// started are paths that have started a run in this process, for resume
+	// paths that hang below them; hinted are paths whose missing start line was
+	// logged.
+	started sync.Map
+	hinted  sync.Map
+	hints   atomic.Int64
 }
 
-// New returns a handler. The configuration must have passed [Config.Validate].
+// New returns a handler. Configuration mistakes that only the handler can see
+// are errors.
 func New(cfg Config, deps Deps) (*Handler, error) {
-	return &Handler{cfg: cfg, deps: deps}, nil
+	if _, ok := dialect.Lookup(cfg.Dialect); !ok && cfg.Dialect != autoDialect {
+		return nil, fmt.Errorf("dialect %q is unknown; allowed are auto, %s", cfg.Dialect, strings.Join(dialect.Names(), ", "))
+	}
+	origins, err := authz.ParseOrigins(cfg.CORS)
+	if err != nil {
+		return nil, fmt.Errorf("reading cors: %w", err)
+	}
+	crossSite, err := authz.NewCrossSite(cfg.CORS)
+	if err != nil {
+		return nil, fmt.Errorf("reading cors: %w", err)
+	}
+	return &Handler{cfg: cfg, deps: deps, crossSite: crossSite, origins: origins}, nil
 }
+
+// insideKey marks the context of a request that already belongs to a run.
+type insideKey struct{}
 
 // ServeHTTP serves a run resource, starts or re-attaches to a run, or hands
 // the request to next untouched.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next Next) error {
-	return next(w, r)
+	if r.Context().Value(insideKey{}) != nil {
+		return next(w, r)
+	}
+	ours, serve := h.route(r)
+	if ours {
+		if h.crossOrigin(w, r) {
+			return nil
+		}
+		return h.answer(w, r, serve(w, r, next))
+	}
+	return h.maybeStart(w, r, next)
+}
+
+// served is what a route does with a request.
+type served func(w http.ResponseWriter, r *http.Request, next Next) error
+
+// route finds the resource that a request addresses, if it is one of ours by
+// its address alone.
+func (h *Handler) route(r *http.Request) (bool, served) {
+	if rest, ok := strings.CutPrefix(r.URL.Path, h.cfg.API); ok && (rest == "" || rest[0] == '/') {
+		return true, func(w http.ResponseWriter, r *http.Request, _ Next) error {
+			return h.serveResource(w, r, strings.TrimPrefix(rest, "/"))
+		}
+	}
+	if _, ok := ourCursorText(r); ok && r.Method != http.MethodPost {
+		return true, func(w http.ResponseWriter, r *http.Request, _ Next) error { return h.serveReattach(w, r) }
+	}
+	if target, ok := h.resumeTarget(r); ok {
+		return true, func(w http.ResponseWriter, r *http.Request, next Next) error {
+			return h.serveResumePath(w, r, next, target)
+		}
+	}
+	return false, nil
+}
+
+// answer turns an error into its problem document. Errors that went through
+// the next handler are returned to the server as they are.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, err error) error {
+	if err == nil {
+		return nil
+	}
+	if p, ok := errors.AsType[*passed](err); ok {
+		return p.err
+	}
+	if err := r.Context().Err(); err != nil {
+		return nil // the client left: there is nobody to answer
+	}
+	p := problemOf(err)
+	h.deps.Metrics.refused(p.Code)
+	if p.Status() >= http.StatusInternalServerError {
+		h.deps.Log.Warn("request was not served", logCode(p.Code), logError(err))
+	}
+	p.write(w)
+	return nil
+}
+
+// passed marks an error of the next handler: the server's error routes decide
+// about it.
+type passed struct{ err error }
+
+func (p *passed) Error() string { return p.err.Error() }
+func (p *passed) Unwrap() error { return p.err }
+
+func pass(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &passed{err}
+}
+
+// serveResource routes below the API prefix.
+func (h *Handler) serveResource(w http.ResponseWriter, r *http.Request, rest string) error {
+	id, sub, _ := strings.Cut(rest, "/")
+	methods, ok := resources[resourceName(id, sub)]
+	if !ok {
+		return h.unknownResource(r)
+	}
+	serve, ok := methods[methodOf(r)]
+	if !ok {
+		return &Problem{Code: codeMethod, Detail: "Use one of the methods in Allow.", Header: http.Header{"Allow": {allowOf(methods)}}}
+	}
+	return serve(h, w, r, id)
+}
+
+// unknownResource answers paths below the prefix that do not exist like runs
+// that do not exist.
+func (h *Handler) unknownResource(r *http.Request) error {
+	caller, err := h.identify(r)
+	if err != nil {
+		return err
+	}
+	_, err = h.visible(r, caller, "")
+	return err
+}
+
+type resourceFunc func(h *Handler, w http.ResponseWriter, r *http.Request, id string) error
+
+// resources is the table of section "Run resources" of the protocol.
+var resources = map[string]map[string]resourceFunc{
+	"":              {http.MethodGet: (*Handler).serveList},
+	"active":        {http.MethodGet: (*Handler).serveActive},
+	"active/events": {http.MethodGet: (*Handler).serveActiveEvents},
+	"active/cancel": {http.MethodPost: (*Handler).serveActiveCancel},
+	"{run}":         {http.MethodGet: (*Handler).serveRecord, http.MethodDelete: (*Handler).serveDelete},
+	"{run}/events":  {http.MethodGet: (*Handler).serveEvents},
+	"{run}/cancel":  {http.MethodPost: (*Handler).serveCancel},
+}
+
+func resourceName(id, sub string) string {
+	name := id
+	if id != "" && id != "active" {
+		name = "{run}"
+	}
+	if sub != "" {
+		name += "/" + sub
+	}
+	return name
+}
+
+// methodOf treats HEAD like GET: the server drops the body.
+func methodOf(r *http.Request) string {
+	if r.Method == http.MethodHead {
+		return http.MethodGet
+	}
+	return r.Method
+}
+
+func allowOf(methods map[string]resourceFunc) string {
+	allow := "OPTIONS"
+	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+		if _, ok := methods[m]; ok {
+			allow = m + ", " + allow
+		}
+	}
+	return allow
+}
+
+// noStore marks an answer that carries run data.
+func noStore(h http.Header) {
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
 }

@@ -19,8 +19,9 @@ type Next func(w http.ResponseWriter, r *http.Request) error
 // run shares nothing with the request that started it.
 type Host interface {
 	// Detach returns a copy of r that is safe to use after r's handler returned:
-	// its own context, replacer and variables. ctx carries cancellation only.
-	// The values in about are placeholders of the run.
+	// its own replacer, variables and context. The context descends from ctx,
+	// which is the run's and not the request's; the host adds to it what its
+	// handlers need. The values in about are placeholders of the run.
 	Detach(ctx context.Context, r *http.Request, about About) *http.Request
 	// Annotate makes the same placeholders visible to the handlers and the
 	// access log of r itself.
@@ -28,6 +29,14 @@ type Host interface {
 	// Expand resolves placeholders in a configured value for this request; with
 	// header, also those of the response.
 	Expand(r *http.Request, template string, header http.Header) string
+	// Undelivered reports whether err, returned by the next handler, proves that
+	// upstream did no work: a failed dial, or no upstream to choose from.
+	Undelivered(err error) bool
+	// HandlesErrors reports whether the server has error routes for r and a
+	// status, which then write the answer to an error that is returned.
+	HandlesErrors(r *http.Request, status int) bool
+	// Error wraps err so that error routes see the status.
+	Error(status int, err error) error
 	// OriginalPath is the path of the request as the client sent it, before
 	// rewrites.
 	OriginalPath(r *http.Request) string
@@ -49,6 +58,8 @@ type Deps struct {
 	Host     Host
 	Log      *slog.Logger
 	Metrics  *Metrics
+	// LogKey keys the pseudonyms of subjects in logs.
+	LogKey []byte
 	// Tracer is where spans go; nil means the provider of the request's own
 	// span.
 	Tracer trace.Tracer

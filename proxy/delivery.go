@@ -1,0 +1,253 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+)
+
+// delivery answers one start with the run that it began or repeats. It counts
+// itself in the record, so that a later equal request can be told from a
+// retry.
+type delivery struct {
+	h        *Handler
+	w        http.ResponseWriter
+	r        *http.Request
+	rec      *runregistry.Record
+	links    links
+	watch    *runregistry.Watch
+	pump     *pump // set when this delivery started the run
+	replayed bool
+	opened   bool
+}
+
+func (h *Handler) newDelivery(w http.ResponseWriter, r *http.Request, rec *runregistry.Record, l links, watch *runregistry.Watch) *delivery {
+	return &delivery{h: h, w: w, r: r, rec: rec, links: l, watch: watch}
+}
+
+// serve waits for upstream's answer and delivers it. Until then nothing is
+// written, so that any status is still possible.
+func (d *delivery) serve(ctx context.Context, early time.Duration) error {
+	h := d.h
+	h.deps.Engine.readerCame(d.rec.ID)
+	defer h.deps.Engine.readerLeft(d.rec.ID)
+	seat := h.deps.Engine.seats.take(d.rec, h.cfg.Limits.ReadersPerRun)
+	defer seat.leave()
+	rec, err := d.awaitAnswer(ctx, early)
+	if err != nil {
+		d.brokeEarly()
+		return err
+	}
+	d.rec = rec
+	switch {
+	case rec.Response == nil && rec.State.Terminal():
+		return d.unanswered()
+	case rec.State.Terminal() && d.replayed:
+		if err := d.replayable(); err != nil {
+			d.brokeEarly()
+			return err
+		}
+	}
+	return d.stream(ctx, seat)
+}
+
+// awaitAnswer returns when upstream answered, the run ended without an answer,
+// or early headers are due.
+func (d *delivery) awaitAnswer(ctx context.Context, early time.Duration) (*runregistry.Record, error) {
+	due := make(<-chan time.Time)
+	if early > 0 {
+		timer := time.NewTimer(early)
+		defer timer.Stop()
+		due = timer.C
+	}
+	store := d.h.deps.Engine.store
+	for {
+		rec, err := store.Load(ctx, d.rec.ID)
+		if err != nil {
+			return nil, err
+		}
+		if rec.Response != nil || rec.State.Terminal() {
+			return rec, nil
+		}
+		select {
+		case <-d.watch.C:
+		case <-due:
+			return rec, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// replayable refuses what cannot be replayed to a request that repeats an
+// ended run.
+func (d *delivery) replayable() error {
+	switch {
+	case d.rec.Response != nil && !d.rec.Response.Kept:
+		return refuse(codeNotRetained, "Start again with a new key.")
+	case d.rec.FirstSeq == 0 && d.rec.LastSeq > 0:
+		p := refuse(codeExpired, "The answer is still there as a snapshot.")
+		p.Members = expiredMembers(d.rec, d.links, 1, expiryReason(d.rec))
+		p.Actions = d.rec.ClientActions()
+		return p
+	}
+	return nil
+}
+
+// unanswered answers for a run that ended before upstream's headers. The
+// start's own client gets the error through the server's error routes.
+func (d *delivery) unanswered() error {
+	defer d.brokeEarly()
+	d.header()
+	p := unansweredProblem(d.rec)
+	if d.pump == nil || !d.h.deps.Host.HandlesErrors(d.r, p.Status()) {
+		return p
+	}
+	cause := error(p)
+	if failure := d.pump.failure.Load(); failure != nil {
+		cause = errors.Join(p, *failure)
+	}
+	return pass(d.h.deps.Host.Error(p.Status(), cause))
+}
+
+// unansweredProblem says how a run ended that has no answer to show.
+func unansweredProblem(rec *runregistry.Record) *Problem {
+	p := refuse(codeUpstreamTruncated, "The request may have had effects.")
+	switch {
+	case rec.State == runregistry.Cancelled:
+		p = refuse(codeRunCancelled, "It was stopped on request.")
+	case rec.State == runregistry.Uncertain:
+		p = refuse(codeUpstreamTimeout, "The outcome of the request is unknown.")
+	case rec.Reason == runregistry.ReasonUpstreamUnreachable:
+		p = refuse(codeUnreachable, "Nothing was sent. Try again.")
+	case rec.Reason == runregistry.ReasonDeadlineExceeded:
+		p = refuse(codeUpstreamTimeout, "The run exceeded its deadline.")
+	case rec.Reason == runregistry.ReasonUpstreamError:
+		p = refuse(codeUpstreamInvalid, "The request may have had effects.")
+	}
+	p.Actions = rec.ClientActions()
+	return p.with("run_id", rec.ID)
+}
+
+// header puts the run's own fields on the answer.
+func (d *delivery) header() {
+	head := d.w.Header()
+	head.Set(headerRunID, string(d.rec.ID))
+	head.Set(headerAttempt, strconv.Itoa(d.rec.Attempt))
+	head.Set(headerConversation, string(d.rec.Conversation))
+	head.Set("Link", d.links.header(d.rec.ID))
+	if d.replayed {
+		head.Set(headerReplayed, "true")
+	}
+	d.h.deps.Host.Annotate(d.r, aboutRun(d.rec, d.rec.State, ""))
+}
+
+// stream writes status, fields and frames.
+func (d *delivery) stream(ctx context.Context, seat *seat) error {
+	early := d.rec.Response == nil
+	d.answerHeader()
+	d.event(runregistry.DeliveryOpened)
+	d.opened = true
+	t := d.h.newTail(d.w, d.h.ownView(d.rec), d.rec, d.links, d.watch, seat)
+	if early {
+		t.view = d.h.earlyView()
+	}
+	if err := t.ctrl.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		d.event(runregistry.DeliveryBrokeLate)
+		return nil
+	}
+	span := d.h.startReaderSpan(d.r, d.rec, 0)
+	end, over := tailWhole, false
+	if early {
+		end, over = t.awaitAnswer(ctx)
+	}
+	if !over {
+		end = t.run(ctx)
+	}
+	span.endReader(t, end)
+	return d.close(t, end)
+}
+
+// answerHeader writes the head of the answer: upstream's, or for early headers
+// that of an event stream.
+func (d *delivery) answerHeader() {
+	head := d.w.Header()
+	status := http.StatusOK
+	if answer := d.rec.Response; answer != nil {
+		status = answer.Status
+		mergeHeader(head, d.upstreamHeader(answer))
+		if answer.Stream {
+			streamHeader(head)
+		}
+	} else {
+		head.Set("Content-Type", "text/event-stream")
+		streamHeader(head)
+	}
+	d.header()
+	d.w.WriteHeader(status)
+}
+
+// upstreamHeader returns upstream's fields: all of them once, to the delivery
+// that started the run, and the stored ones to everybody else.
+func (d *delivery) upstreamHeader(answer *runregistry.Response) http.Header {
+	if d.pump != nil {
+		if first := d.pump.first.Swap(nil); first != nil {
+			return *first
+		}
+	}
+	return answer.Header
+}
+
+// close tells the record how the delivery ended.
+func (d *delivery) close(t *tail, end tailEnd) error {
+	if end == tailWhole {
+		d.event(runregistry.DeliveryDone)
+		d.forgetPlain()
+		return nil
+	}
+	d.event(runregistry.DeliveryBrokeLate)
+	if end == tailAborted || end == tailInterrupted {
+		panic(http.ErrAbortHandler) // an unfinished answer must not look whole
+	}
+	return nil
+}
+
+// forgetPlain drops a plain answer that nobody can ask for again.
+func (d *delivery) forgetPlain() {
+	if answer := d.rec.Response; answer == nil || answer.Stream || d.pump == nil || d.pump.keyed {
+		return
+	}
+	ctx := context.WithoutCancel(d.r.Context())
+	if err := d.h.deps.Engine.store.Delete(ctx, d.rec.ID); err != nil && !errors.Is(err, runregistry.ErrNoRun) {
+		d.h.deps.Log.Info("plain answer was not dropped", logRun(d.rec.ID), logError(err))
+	}
+}
+
+func (d *delivery) brokeEarly() {
+	if !d.opened {
+		d.event(runregistry.DeliveryBrokeEarly)
+		d.opened = true
+	}
+}
+
+// event counts a step of this delivery; the client may be gone already.
+func (d *delivery) event(e runregistry.DeliveryEvent) {
+	ctx := context.WithoutCancel(d.r.Context())
+	if err := d.h.deps.Engine.store.Deliver(ctx, d.rec.ID, e); err != nil && !errors.Is(err, runregistry.ErrNoRun) {
+		d.h.deps.Log.Info("delivery was not counted", logRun(d.rec.ID), logError(err))
+	}
+}
+
+// earlyView is the view of a stream whose upstream has not answered yet.
+func (h *Handler) earlyView() view {
+	d, ok := dialect.Lookup(h.cfg.Dialect)
+	if !ok {
+		d = dialect.Generic()
+	}
+	return view{form: formSSE, follow: true, ids: d.Wire.IDs, keepalive: d.Wire.Keepalive, every: h.cfg.Keepalive, dialect: d}
+}

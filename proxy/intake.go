@@ -1,0 +1,306 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+)
+
+// maxKeptBody is the largest plain answer that is kept for a retry with its
+// key.
+const maxKeptBody = 1 << 20
+
+// answer takes upstream's status and header fields: what may be replayed is
+// stored before any body byte, the rest waits for the first delivery.
+func (p *pump) answer(status int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.status != 0 || p.over {
+		return
+	}
+	if p.ctx.Err() != nil {
+		return // reverse_proxy writes 499 when we hang up before an answer
+	}
+	p.status = status
+	p.lastByte, p.lastSeen = time.Now(), time.Now()
+	p.chooseDialect()
+	kind := p.framing()
+	p.stream = kind != frame.Opaque
+	p.kind, p.fold = kind, newFolding(p.dialect, kind)
+	if err := p.decode(); err != nil {
+		p.cancel(err)
+		return
+	}
+	first := firstHeader(p.header, p.stream || p.decoder != nil, len(p.cfg.CORS) > 0)
+	p.first.Store(&first)
+	p.cutter = frame.New(kind, p.cfg.Limits.Frame)
+	p.sink = frame.Sink{Frame: p.take}
+	p.learnUpstreamID(dialect.RunIDFromHeader(p.header))
+	p.note(func(pr *runregistry.Progress) {
+		pr.Response = p.response()
+		pr.Format = formatOf(kind, p.header)
+		pr.Dialect = p.dialect.Name
+		pr.Release = p.expandRelease()
+	})
+	if err := p.commit(); err != nil {
+		p.cancel(errLost)
+	}
+	p.armWatchdog()
+}
+
+func (p *pump) chooseDialect() {
+	if p.cfg.Dialect != autoDialect {
+		p.dialect, _ = dialect.Lookup(p.cfg.Dialect)
+		p.detected = true
+	}
+	if p.dialect == nil {
+		p.dialect, p.detected = dialect.DetectByResponse(p.path, p.header)
+	}
+	p.reader = p.dialect.NewReader()
+}
+
+// autoDialect is the configured name that means: find out.
+const autoDialect = "auto"
+
+// framing decides how the body falls into frames: by its content type, or by
+// the dialect's own marks.
+func (p *pump) framing() frame.Kind {
+	if p.dialect.Framing != nil {
+		if kind, ok := p.dialect.Framing(p.header); ok {
+			return kind
+		}
+	}
+	if kind, ok := frame.KindOf(p.header.Get("Content-Type")); ok {
+		return kind
+	}
+	return frame.Opaque
+}
+
+func formatOf(kind frame.Kind, h http.Header) runregistry.Format {
+	switch kind {
+	case frame.SSE:
+		return runregistry.FormatSSE
+	case frame.Lines:
+		if strings.HasPrefix(h.Get("Content-Type"), "text/") {
+			return runregistry.FormatLines
+		}
+		return runregistry.FormatNDJSON
+	case frame.Opaque:
+	}
+	return runregistry.FormatOpaque
+}
+
+func (p *pump) response() *runregistry.Response {
+	size := p.header.Get("Content-Length")
+	kept := p.stream || size == "" || len(size) <= 7 && p.contentLength() <= maxKeptBody
+	return &runregistry.Response{
+		Status: p.status, Header: storedHeader(p.header, p.cfg.ReplayHeaders),
+		Stream: p.stream, Sized: !p.stream && size != "" && p.decoder == nil, Kept: kept,
+	}
+}
+
+func (p *pump) contentLength() (n int64) {
+	if _, err := fmt.Sscanf(p.header.Get("Content-Length"), "%d", &n); err != nil {
+		return 0
+	}
+	return n
+}
+
+func (p *pump) expandRelease() string {
+	if p.cfg.Release == "" {
+		return ""
+	}
+	return p.host.Expand(p.request, p.cfg.Release, p.header)
+}
+
+// kindOf is the framing of a stored format.
+func kindOf(f runregistry.Format) frame.Kind {
+	switch f {
+	case runregistry.FormatNDJSON, runregistry.FormatLines:
+		return frame.Lines
+	case runregistry.FormatOpaque:
+		return frame.Opaque
+	case runregistry.FormatSSE:
+	}
+	return frame.SSE
+}
+
+// write takes body bytes as they arrive.
+func (p *pump) write(b []byte) error {
+	if d := p.currentDecoder(); d != nil {
+		_, err := d.Write(b)
+		return err
+	}
+	return p.feed(b)
+}
+
+func (p *pump) currentDecoder() *decoder {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.decoder
+}
+
+// feed cuts decoded bytes and commits the frames in them: one read, one
+// commit.
+func (p *pump) feed(b []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over || p.cutter == nil {
+		return errLost
+	}
+	p.lastByte = time.Now()
+	p.batch.reset()
+	cut := p.cutter.Cut(b, p.sink)
+	if err := p.commit(); err != nil {
+		return err
+	}
+	if errors.Is(cut, frame.ErrTooLong) {
+		p.cancel(errFrameTooLong)
+		return errFrameTooLong
+	}
+	return cut
+}
+
+// take receives one frame from the cutter; p.mu is held.
+func (p *pump) take(f *frame.Frame) error {
+	if p.stream {
+		if !p.detected {
+			p.detect(f)
+		}
+		p.learn(p.reader.Read(f))
+	}
+	n := len(p.batch.buf)
+	p.batch.buf = append(p.batch.buf, f.Clean...)
+	p.batch.frames = append(p.batch.frames, p.batch.buf[n:len(p.batch.buf):len(p.batch.buf)])
+	return nil
+}
+
+// detect fixes the dialect with the first frame that has data.
+func (p *pump) detect(f *frame.Frame) {
+	if !f.HasData {
+		return
+	}
+	p.detected = true
+	found := dialect.DetectByFrame(p.dialect, f)
+	if found == p.dialect {
+		return
+	}
+	p.dialect, p.reader, p.fold = found, found.NewReader(), newFolding(found, p.kind)
+	p.note(func(pr *runregistry.Progress) { pr.Dialect = found.Name })
+}
+
+// note records a change that travels with the next commit.
+func (p *pump) note(change func(*runregistry.Progress)) {
+	change(&p.batch.progress)
+	p.batch.changed = true
+}
+
+// learn keeps what a frame told; p.mu is held.
+func (p *pump) learn(f dialect.Facts) {
+	if f == (dialect.Facts{}) {
+		return
+	}
+	p.learnOutcome(f)
+	p.learnUpstreamID(f.UpstreamID)
+	p.learnModel(f.Model)
+	p.learnUsage(f.Usage)
+	if f.Observed {
+		p.note(func(pr *runregistry.Progress) { pr.Effect = runregistry.EffectObserved })
+	}
+	if f.Waiting != 0 {
+		p.facts.waiting = f.Waiting > 0
+		state := runregistry.Running
+		if p.facts.waiting {
+			state = runregistry.Waiting
+		}
+		p.note(func(pr *runregistry.Progress) { pr.State = state })
+	}
+	if f.ConversationID != "" {
+		p.bind(f.ConversationID)
+	}
+	if f.End && !p.facts.ending {
+		p.facts.ending = true
+		p.note(func(pr *runregistry.Progress) { pr.Ending = true })
+		p.armWatchdog()
+	}
+}
+
+// learnOutcome: an error is never overwritten by a later success.
+func (p *pump) learnOutcome(f dialect.Facts) {
+	if f.Outcome == dialect.OutcomeNone || p.facts.outcome == dialect.OutcomeFailed {
+		return
+	}
+	p.facts.outcome, p.facts.reason = f.Outcome, runregistry.Reason(f.Reason)
+}
+
+func (p *pump) learnUpstreamID(id string) {
+	if id != "" {
+		p.note(func(pr *runregistry.Progress) { pr.UpstreamID = id })
+	}
+}
+
+func (p *pump) learnModel(model string) {
+	if model != "" {
+		p.note(func(pr *runregistry.Progress) { pr.Model = model })
+	}
+}
+
+func (p *pump) learnUsage(u *dialect.Usage) {
+	if u == nil {
+		return
+	}
+	p.note(func(pr *runregistry.Progress) {
+		pr.Usage = &runregistry.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, Reported: true, Complete: u.Complete}
+	})
+}
+
+// bind lets upstream's conversation id name the run too.
+func (p *pump) bind(id string) {
+	alias, err := runregistry.ParseConversationID(id)
+	if err != nil {
+		return
+	}
+	if err := p.engine.store.Bind(p.storeCtx, p.lease, alias); err != nil {
+		p.log.Info("conversation id of upstream is not bound", logRun(p.lease.Run), logError(err))
+	}
+}
+
+// commit stores the batch; p.mu must be held. Nothing is shown before it
+// returns.
+func (p *pump) commit() error {
+	if len(p.batch.frames) == 0 && !p.batch.changed {
+		return nil
+	}
+	b := runregistry.Batch{After: p.last, Frames: p.batch.frames}
+	if p.batch.changed {
+		b.Progress = &p.batch.progress
+	}
+	appended, err := p.engine.store.Append(p.storeCtx, p.lease, &b)
+	if err != nil {
+		p.over = true
+		return fmt.Errorf("appending to %s: %w", p.lease.Run, err)
+	}
+	if appended.Stopping {
+		p.cancel(errStopped)
+		return nil
+	}
+	p.committed(appended.Last)
+	return nil
+}
+
+func (p *pump) committed(last runregistry.Seq) {
+	if n := int(last - p.last); n > 0 {
+		p.last = last
+		p.lastSeen = p.lastByte
+		p.bytes += int64(len(p.batch.buf))
+		p.engine.metrics.framesStored(n, len(p.batch.buf))
+	}
+	p.batch.changed = false
+	p.batch.frames = p.batch.frames[:0]
+}

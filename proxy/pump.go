@@ -1,0 +1,293 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+)
+
+// Why the gateway itself ended an upstream call; the cause of a pump's
+// context.
+var (
+	errStopped        = errors.New("run was stopped")
+	errGraceOver      = errors.New("upstream stayed open after its end marker")
+	errDeadline       = errors.New("run exceeded its deadline")
+	errIdle           = errors.New("upstream was idle for too long")
+	errHeaderTimeout  = errors.New("upstream did not answer in time")
+	errFrameTooLong   = errors.New("frame exceeds the limit")
+	errGatewayStopped = errors.New("gateway stops")
+	errEncoding       = errors.New("upstream's content encoding is not supported")
+	errLost           = errors.New("run is no longer ours to write")
+)
+
+// endGrace is how long frames after the end marker are waited for.
+const endGrace = 2 * time.Second
+
+// pump reads one upstream answer and writes one log. It never touches a
+// client: not its writer, not its request, not its context.
+type pump struct {
+	engine  *Engine
+	cfg     *Config
+	log     *slog.Logger
+	lease   runregistry.Lease
+	request *http.Request // detached
+	next    Next
+	host    Host
+	path    string // as the start named it, for dialect detection
+	keyed   bool   // the start carried an idempotency key
+	span    runSpan
+	subject string // keyed hash, for the log
+
+	ctx    context.Context //nolint:containedctx // the run's own life, not a call's
+	cancel context.CancelCauseFunc
+	// storeCtx has the values of ctx but does not end with it: what was read
+	// before a Stop is still stored.
+	storeCtx context.Context //nolint:containedctx // see ctx
+	began    time.Time
+	// readers changes whenever a reader comes or goes.
+	readers atomic.Int64
+	// deleteAfter asks for deletion once the run is settled.
+	deleteAfter atomic.Bool
+	// first are the header fields that only the first delivery gets.
+	first atomic.Pointer[http.Header]
+	// failure is what the next handler returned before it answered; the start's
+	// own client may get it through error routes.
+	failure atomic.Pointer[error]
+
+	settleOnce sync.Once
+	guard      *time.Timer // settles a run whose next handler does not return
+
+	// Upstream's side. reverse_proxy flushes from a goroutine of its own, and
+	// timers look at it, hence the lock.
+	mu       sync.Mutex
+	header   http.Header
+	status   int // 0 until upstream answered
+	stream   bool
+	kind     frame.Kind
+	decoder  *decoder
+	dialect  *dialect.Dialect
+	detected bool // the dialect is fixed
+	cutter   frame.Cutter
+	sink     frame.Sink
+	reader   dialect.Reader
+	timer    *time.Timer
+	facts    tally
+	batch    batch
+	last     runregistry.Seq
+	bytes    int64
+	lastByte time.Time
+	lastSeen time.Time // last frame
+	fold     *folding
+	over     bool // the run is settled or no longer ours
+}
+
+// tally is what the frames of a run told about it.
+type tally struct {
+	outcome  dialect.Outcome
+	reason   runregistry.Reason
+	ending   bool // the end marker was seen
+	waiting  bool
+	usage    dialect.Usage
+	reported bool
+}
+
+// batch collects what one read from upstream brought.
+type batch struct {
+	buf      []byte
+	frames   [][]byte
+	progress runregistry.Progress
+	changed  bool // progress holds something
+}
+
+func (b *batch) reset() {
+	if cap(b.buf) > maxBatchBuffer {
+		b.buf = nil // a huge frame must not be paid for until the run ends
+	}
+	b.buf, b.frames, b.progress, b.changed = b.buf[:0], b.frames[:0], runregistry.Progress{}, false
+}
+
+// maxBatchBuffer is how much of a batch's memory is kept for the next one.
+const maxBatchBuffer = 64 << 10
+
+// run dispatches the request and settles the run, whatever happens.
+func (p *pump) run() {
+	defer p.cancel(nil)
+	unguard := context.AfterFunc(p.ctx, p.startGuard)
+	p.startWatchdog()
+	end := p.dispatch()
+	unguard()
+	p.finish(end)
+	if p.deleteAfter.Load() {
+		p.engine.remove(p.storeCtx, p.lease.Run)
+	}
+}
+
+// ending is how the next handler came back.
+type ending struct {
+	err error
+	// aborted tells that it panicked with http.ErrAbortHandler: the body broke,
+	// or we closed it.
+	aborted bool
+	// panicked holds any other panic.
+	panicked any
+}
+
+// dispatch calls the next handler. Nothing that it does may kill the process:
+// net/http's own recover does not cover this goroutine.
+func (p *pump) dispatch() (end ending) {
+	defer func() {
+		switch v := recover(); {
+		case v == nil:
+		case v == http.ErrAbortHandler: //nolint:errorlint // panics carry the sentinel itself
+			end.aborted = true
+		default:
+			end.panicked = v
+			p.log.Error("handler panicked", slog.String("run_id", string(p.lease.Run)), slog.String("stack", string(debug.Stack())))
+		}
+	}()
+	w := &upstreamWriter{pump: p}
+	err := p.next(w, p.request)
+	if err == nil && p.ctx.Err() == nil && !w.answered() {
+		w.WriteHeader(http.StatusOK) // what net/http does for a handler that writes nothing
+	}
+	return ending{err: err}
+}
+
+// startGuard settles the run even if the next handler ignores that its context
+// ended.
+func (p *pump) startGuard() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.over {
+		p.guard = time.AfterFunc(p.cfg.CancelDeadline, func() { p.settle(ending{aborted: true}) })
+	}
+}
+
+// finish cuts what is left and settles the run.
+func (p *pump) finish(end ending) {
+	clean := end.err == nil && !end.aborted && end.panicked == nil && p.ctx.Err() == nil
+	if d := p.takeDecoder(); d != nil {
+		clean = d.Close(clean) && clean
+		end.aborted = end.aborted || !clean
+	}
+	p.mu.Lock()
+	if p.cutter != nil && !p.over {
+		p.batch.reset()
+		if err := p.cutter.End(p.sink, clean); err == nil {
+			err = p.commit()
+			end.err = errors.Join(end.err, err)
+		}
+	}
+	p.mu.Unlock()
+	p.settle(end)
+}
+
+func (p *pump) takeDecoder() *decoder {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := p.decoder
+	p.decoder = nil
+	return d
+}
+
+// settle ends the run in the store, once.
+func (p *pump) settle(end ending) {
+	p.settleOnce.Do(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.over = true
+		p.stopTimers()
+		p.keepFailure(end)
+		s := p.verdict(end)
+		p.commitSettlement(&s)
+	})
+}
+
+func (p *pump) keepFailure(end ending) {
+	if end.err != nil && p.status == 0 {
+		p.failure.Store(&end.err)
+	}
+}
+
+// commitSettlement stores the settlement; p.mu must be held. A settle is
+// repeated until it is stored or somebody else settled.
+func (p *pump) commitSettlement(s *runregistry.Settlement) {
+	p.foldInto(s)
+	for wait := settleRetry; ; wait = min(2*wait, maxSettleRetry) {
+		rec, err := p.engine.store.Settle(p.storeCtx, p.lease, s)
+		if err == nil {
+			p.ended(rec)
+			return
+		}
+		if !errors.Is(err, runregistry.ErrUnavailable) {
+			return // settled by somebody else, taken over, or gone
+		}
+		time.Sleep(wait)
+	}
+}
+
+const (
+	settleRetry    = 100 * time.Millisecond
+	maxSettleRetry = 5 * time.Second
+)
+
+// ended tells metrics, trace and log about the settled run: one line per run.
+func (p *pump) ended(rec *runregistry.Record) {
+	p.engine.metrics.runEnded(rec)
+	p.span.end(rec)
+	p.log.LogAttrs(context.Background(), slog.LevelInfo, "run ended", runAttrs(rec, p.subject)...)
+}
+
+// upstreamWriter is the response writer that the next handler sees.
+type upstreamWriter struct{ pump *pump }
+
+// Header implements [http.ResponseWriter]. The map is the run's own.
+func (w *upstreamWriter) Header() http.Header { return w.pump.header }
+
+// WriteHeader implements [http.ResponseWriter]. Informational answers are for
+// one connection and end here.
+func (w *upstreamWriter) WriteHeader(status int) {
+	if status >= 100 && status < 200 {
+		return
+	}
+	w.pump.answer(status)
+}
+
+// Write implements [http.ResponseWriter]. An error means that the upstream
+// must be closed.
+func (w *upstreamWriter) Write(b []byte) (int, error) {
+	if !w.answered() {
+		w.WriteHeader(http.StatusOK)
+	}
+	if err := w.pump.write(b); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// FlushError makes flushing through [http.ResponseController] succeed:
+// everything written is already on its way.
+func (w *upstreamWriter) FlushError() error { return nil }
+
+// Flush implements [http.Flusher] for handlers that ask for it.
+func (w *upstreamWriter) Flush() {}
+
+func (w *upstreamWriter) answered() bool {
+	w.pump.mu.Lock()
+	defer w.pump.mu.Unlock()
+	return w.pump.status != 0
+}
+
+var (
+	_ http.ResponseWriter = (*upstreamWriter)(nil)
+	_ http.Flusher        = (*upstreamWriter)(nil)
+)

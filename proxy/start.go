@@ -1,0 +1,393 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/authz"
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+)
+
+// maybeStart decides whether a request that is no resource of ours starts a
+// run. Whatever does not is handed on untouched.
+func (h *Handler) maybeStart(w http.ResponseWriter, r *http.Request, next Next) error {
+	body, whole, err := []byte(nil), false, error(nil)
+	route, explicit := h.explicitStart(r)
+	if _, ours := ourCursorText(r); ours {
+		explicit = true // never a start: it re-attaches, whatever the path
+	}
+	if !explicit {
+		switch h.looksLikeStart(r) {
+		case dialect.No:
+			return h.passThrough(w, r, next)
+		case dialect.NeedBody:
+			if body, whole, err = readBody(r, h.cfg.Limits.RequestBody); err != nil || !whole {
+				return h.unreadable(w, r, next, err)
+			}
+			if !dialect.StartsByBody(body) {
+				untouched(r, body)
+				return h.passThrough(w, r, next)
+			}
+		case dialect.Yes:
+		}
+		route = defaultRoute
+	}
+	if h.cfg.Name != "" {
+		route = h.cfg.Name
+	}
+	if h.crossOrigin(w, r) {
+		return nil
+	}
+	s := &start{r: r, route: route, links: h.linksFor(r), body: body}
+	return h.answer(w, r, h.serveStart(w, s, next, explicit, whole))
+}
+
+// defaultRoute names the route of starts that no pattern matched.
+const defaultRoute = "default"
+
+// unreadable handles a body that could not be read ahead: too large is not a
+// start, and a client that left needs no answer.
+func (h *Handler) unreadable(w http.ResponseWriter, r *http.Request, next Next, err error) error {
+	if err != nil {
+		return h.answer(w, r, &Problem{Code: codeMalformedRequest, Detail: "The request body ended early.", Err: err})
+	}
+	return h.passThrough(w, r, next)
+}
+
+// explicitStart reports whether the start option names the request, and by
+// which pattern.
+func (h *Handler) explicitStart(r *http.Request) (route string, ok bool) {
+	if !h.narrowed(r) || isUpgrade(r) {
+		return "", false
+	}
+	for _, p := range h.cfg.Starts {
+		if p.matches(r) {
+			return p.Method + " " + p.Path, !dialect.IsControl(r.Method, r.URL.Path)
+		}
+	}
+	if h.cfg.StartMatch != nil && h.cfg.StartMatch(r) {
+		return defaultRoute, !dialect.IsControl(r.Method, r.URL.Path)
+	}
+	return "", false
+}
+
+func (h *Handler) narrowed(r *http.Request) bool { return h.cfg.Match == nil || h.cfg.Match(r) }
+
+// looksLikeStart recognises generations when no start option is given.
+func (h *Handler) looksLikeStart(r *http.Request) dialect.Answer {
+	if len(h.cfg.Starts) > 0 || h.cfg.StartMatch != nil || !h.narrowed(r) || isUpgrade(r) {
+		return dialect.No
+	}
+	if r.ContentLength > h.cfg.Limits.RequestBody {
+		return dialect.No
+	}
+	return dialect.Starts(r.Method, r.URL.Path, r.Header)
+}
+
+func isUpgrade(r *http.Request) bool {
+	return r.Header.Get("Upgrade") != "" || r.Method == http.MethodConnect
+}
+
+func (p StartPattern) matches(r *http.Request) bool {
+	if p.Method != "" && p.Method != r.Method {
+		return false
+	}
+	if prefix, ok := strings.CutSuffix(p.Path, "*"); ok {
+		return strings.HasPrefix(r.URL.Path, prefix)
+	}
+	return r.URL.Path == p.Path
+}
+
+// serveStart admits a start and answers it from the log of the run that it
+// began or repeats.
+func (h *Handler) serveStart(w http.ResponseWriter, s *start, next Next, explicit, haveBody bool) error {
+	if explicit && s.r.ContentLength > h.cfg.Limits.RequestBody {
+		return refuse(codeTooLarge, "The body is larger than request_body allows.")
+	}
+	if err := h.identifyStart(s); err != nil {
+		return err
+	}
+	if !haveBody {
+		body, whole, err := readBody(s.r, h.cfg.Limits.RequestBody)
+		switch {
+		case err != nil:
+			return &Problem{Code: codeMalformedRequest, Detail: "The request body ended early.", Err: err}
+		case !whole && explicit:
+			return refuse(codeTooLarge, "The body is larger than request_body allows.")
+		case !whole:
+			return pass(h.passThrough(w, s.r, next))
+		}
+		s.body = body
+	}
+	if err := h.readStart(s); err != nil {
+		return err
+	}
+	if cursor, ok, err := cursorOf(s.r); ok {
+		return h.reattachStart(w, s, cursor, err)
+	}
+	return h.admitAndServe(w, s, next)
+}
+
+// identifyStart establishes the caller: identity, then CSRF.
+func (h *Handler) identifyStart(s *start) error {
+	caller, err := h.identify(s.r)
+	if err != nil {
+		return err
+	}
+	s.caller = caller
+	return h.guardWrite(s.r, caller)
+}
+
+// readStart reads key, conversation and fingerprints.
+func (h *Handler) readStart(s *start) (err error) {
+	if s.key, err = idempotencyKey(s.r.Header); err != nil {
+		return err
+	}
+	if s.key == "" {
+		s.key = dialect.RunKey(s.body)
+	}
+	if s.key == "" && h.cfg.Idempotency.Required {
+		return refuse(codeKeyMissing, "Send an Idempotency-Key, a new one for each new request.")
+	}
+	if s.conversation, s.sent, err = h.conversationOf(s.r, h.cfg.Dialect, s.body); err != nil {
+		return err
+	}
+	s.named = s.conversation != ""
+	h.fingerprints(s)
+	if starter, ok := h.deps.Identity.(authz.Starter); ok && !s.caller.Known {
+		if s.caller, s.cookie, err = starter.Newcomer(s.r, s.key, s.fingerprint[:]); err != nil {
+			return problemOf(err)
+		}
+	}
+	s.subject = h.subjectOf(s.r, s.caller)
+	return nil
+}
+
+// admission puts a start into the store's words.
+func (h *Handler) admission(s *start) *runregistry.Admission {
+	scope := scopeOf(s.subject)
+	a := &runregistry.Admission{
+		Run: runregistry.NewRunID(runregistry.PartitionOf(string(scope))), Subject: s.subject, Scope: scope,
+		Route: s.route, Conversation: s.conversation, Named: s.named, Busy: h.cfg.Busy,
+		Fingerprint: s.fingerprint, KeyConflict: h.cfg.Idempotency.Conflict,
+		Limits:      runregistry.LogLimits{Bytes: h.cfg.Limits.RunBytes, Frames: h.cfg.Limits.RunFrames},
+		Retention:   h.retention(),
+		Release:     "",
+		Resource:    h.expand(s.r, h.cfg.Resource),
+		Model:       dialect.Model(s.body),
+		ActiveLimit: h.cfg.Limits.ActiveRunsPerSubject,
+	}
+	if !s.named {
+		a.Conversation = runregistry.NewConversationID()
+	}
+	if s.key != "" {
+		a.Key = digest([]byte(s.key))
+	}
+	if s.caller.Shared {
+		a.ActiveLimit = 0
+		return a
+	}
+	if h.cfg.ImplicitRetry > 0 && s.key == "" {
+		a.Implicit, a.ImplicitWindow, a.MidStream = s.implicit, h.implicitWindow(s.r), s.r.Method == http.MethodGet
+	}
+	return a
+}
+
+func (h *Handler) retention() runregistry.Retention {
+	key := h.cfg.RecordRetention
+	if h.cfg.Idempotency.Window > 0 {
+		key = min(key, h.cfg.Idempotency.Window)
+	}
+	return runregistry.Retention{Frames: h.cfg.FrameRetention, Record: h.cfg.RecordRetention, Key: key}
+}
+
+func (h *Handler) expand(r *http.Request, template string) string {
+	if template == "" {
+		return ""
+	}
+	return h.deps.Host.Expand(r, template, nil)
+}
+
+// busyPatience is how long a start waits for a closing reader to be noticed.
+const (
+	busyPatience = 250 * time.Millisecond
+	busyRetry    = 20 * time.Millisecond
+)
+
+// admit asks the store until the answer is final: a conversation whose run has
+// ended but is not settled yet, or whose last reader is just leaving, is worth
+// a moment.
+func (h *Handler) admit(s *start) (*runregistry.Decision, error) {
+	ctx := s.r.Context()
+	if h.deps.Engine.isDraining() {
+		return nil, refuse(codeDraining, "Try again in a moment.")
+	}
+	patience := time.NewTimer(busyPatience)
+	defer patience.Stop()
+	a := h.admission(s)
+	for {
+		decision, err := h.deps.Engine.store.Admit(ctx, a)
+		busy, isBusy := errors.AsType[*runregistry.BusyError](err)
+		switch {
+		case !isBusy:
+			return decision, h.admitProblem(err, s)
+		case busy.Ending:
+			if _, err := h.deps.Engine.settled(ctx, busy.Run); err != nil && !errors.Is(err, runregistry.ErrNoRun) {
+				return nil, err
+			}
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			continue
+		case !busy.Mine || h.cfg.Busy != runregistry.BusyAuto:
+			return nil, h.inFlight(s, busy)
+		}
+		select {
+		case <-time.After(busyRetry):
+		case <-patience.C:
+			return nil, h.inFlight(s, busy)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (h *Handler) admitProblem(err error, s *start) error {
+	if progress, ok := errors.AsType[*runregistry.InProgressError](err); ok {
+		return (&Problem{Code: codeInProgress, Detail: "Attach to the run or wait for it.", Err: err,
+			Actions: []runregistry.Action{runregistry.ActionReattach}}).with("active_run", h.activeRun(s.links, progress.Run))
+	}
+	return err
+}
+
+// inFlight names the active run only to those who may read it.
+func (h *Handler) inFlight(s *start, busy *runregistry.BusyError) error {
+	p := &Problem{Code: codeInFlight, Detail: "Wait for it, stop it, or re-attach to it.", Err: busy}
+	if busy.Mine {
+		p.Actions = []runregistry.Action{runregistry.ActionReattach}
+		p.with("active_run", h.activeRun(s.links, busy.Run))
+	}
+	return p
+}
+
+func (h *Handler) activeRun(l links, id runregistry.RunID) map[string]any {
+	return map[string]any{"run_id": id, "events": l.events(id), "cancel": l.cancel(id)}
+}
+
+// admitAndServe is the start proper: one admission, at most one dispatch.
+func (h *Handler) admitAndServe(w http.ResponseWriter, s *start, next Next) error {
+	decision, err := h.admit(s)
+	if err != nil {
+		return err
+	}
+	defer decision.Watch.Close()
+	h.deps.Metrics.admitted(decision.Match)
+	if s.cookie != nil {
+		http.SetCookie(w, s.cookie)
+	}
+	d := h.newDelivery(w, s.r, decision.Record, s.links, decision.Watch)
+	d.replayed = decision.Match != runregistry.MatchNone
+	if decision.Match == runregistry.MatchNone {
+		if err := h.begin(s, decision, next); err != nil {
+			d.brokeEarly()
+			return err
+		}
+		d.pump = h.deps.Engine.local(decision.Record.ID)
+	}
+	if decision.Superseded != "" {
+		h.deps.Engine.interrupt(decision.Superseded, errStopped)
+	}
+	return d.serve(s.r.Context(), h.cfg.EarlyHeaders)
+}
+
+// begin stores the dispatch intent and lets a pump loose.
+func (h *Handler) begin(s *start, decision *runregistry.Decision, next Next) error {
+	ctx := context.WithoutCancel(s.r.Context())
+	engine := h.deps.Engine
+	if _, err := engine.store.Intend(ctx, decision.Lease); err != nil {
+		if errors.Is(err, runregistry.ErrSettled) {
+			return nil // stopped in between: the delivery tells
+		}
+		h.giveUp(ctx, decision.Lease, runregistry.ReasonStoreUnavailable)
+		return err
+	}
+	p := h.newPump(s, decision, next)
+	if !engine.launch(p) {
+		h.giveUp(ctx, decision.Lease, runregistry.ReasonGatewayStopped)
+		return refuse(codeDraining, "Try again in a moment.")
+	}
+	h.started.Store(s.r.URL.Path, true)
+	return nil
+}
+
+// giveUp settles a run that was admitted but not dispatched.
+func (h *Handler) giveUp(ctx context.Context, l runregistry.Lease, why runregistry.Reason) {
+	s := &runregistry.Settlement{State: runregistry.Failed, Reason: why, NoEffect: true, ReleaseKey: true}
+	if _, err := h.deps.Engine.store.Settle(ctx, l, s); err != nil {
+		h.deps.Log.Warn("undispatched run was not settled", logRun(l.Run), logError(err))
+	}
+}
+
+// newPump detaches everything a run needs from the request that starts it.
+func (h *Handler) newPump(s *start, decision *runregistry.Decision, next Next) *pump {
+	ctx, cancel := context.WithCancelCause(context.WithValue(context.Background(), insideKey{}, true))
+	rec := decision.Record
+	about := aboutRun(rec, runregistry.Running, h.pseudonym(s.caller))
+	ctx, span := h.startRunSpan(ctx, s.r, rec)
+	request := h.deps.Host.Detach(ctx, s.r, about)
+	h.prepareUpstream(request, s)
+	span.inject(request.Header)
+	cfg := h.cfg
+	return &pump{
+		engine: h.deps.Engine, cfg: &cfg, log: h.deps.Log, lease: decision.Lease,
+		request: request, next: next, host: h.deps.Host, path: s.r.URL.Path, keyed: s.key != "",
+		span: span, subject: about.Subject, ctx: ctx, cancel: cancel, storeCtx: context.WithoutCancel(ctx),
+		began: time.Now(), header: make(http.Header),
+	}
+}
+
+// stripUpstream are request fields that must not reach upstream: they concern
+// our connection, would make net/http send a request twice, or would let
+// upstream answer something else than the whole stream.
+var stripUpstream = []string{
+	"Expect", "X-Idempotency-Key", headerLastEventID, "If-None-Match", "If-Modified-Since", "Range", "If-Range", headerRunID,
+}
+
+// prepareUpstream gives the detached request its body and its fields. GetBody
+// stays nil: net/http must not be able to replay the request.
+func (h *Handler) prepareUpstream(r *http.Request, s *start) {
+	setBody(r, s.body)
+	for _, name := range stripUpstream {
+		r.Header.Del(name)
+	}
+	if !h.cfg.Idempotency.Forward {
+		r.Header.Del(headerIdempotencyKey)
+	}
+	for name := range r.Header {
+		if strings.HasPrefix(name, "X-Run-") {
+			delete(r.Header, name)
+		}
+	}
+	r.Header["Accept-Encoding"] = []string{"identity"}
+	h.stripIdentity(r.Header)
+}
+
+// reattachStart serves a start that carries our own cursor: it re-attaches and
+// never starts. A body must be the run's own.
+func (h *Handler) reattachStart(w http.ResponseWriter, s *start, cursor runregistry.Cursor, err error) error {
+	if err != nil {
+		return problemOf(err)
+	}
+	rec, err := h.visible(s.r, s.caller, string(cursor.Run))
+	if err != nil {
+		return err
+	}
+	if s.r.Method == http.MethodPost && rec.Fingerprint != s.fingerprint {
+		return problemOf(runregistry.ErrKeyReused)
+	}
+	return h.resume(w, s.r, rec, resumption{view: h.reattachView(rec), after: cursor.Seq, links: s.links, dialectShaped: true})
+}

@@ -1,0 +1,270 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+)
+
+// stallLimit is how long a reader may refuse to take bytes before it is
+// closed; it can resume.
+const stallLimit = 30 * time.Second
+
+// deadlineSlack lets a write deadline serve several writes: moving it for each
+// would cost more than the write's own bookkeeping.
+const deadlineSlack = 5 * time.Second
+
+// tail reads the log of one run and writes one client. It never reads an
+// upstream.
+type tail struct {
+	*renderer
+	h     *Handler
+	w     http.ResponseWriter
+	ctrl  *http.ResponseController
+	watch *runregistry.Watch
+	ended <-chan struct{} // closed when this reader must make room
+	after runregistry.Seq
+	state runregistry.State
+	page  []runregistry.Frame
+
+	last     time.Time // last write
+	deadline time.Time // write deadline in force
+	quiet    *time.Timer
+	stats    tailStats
+}
+
+// tailStats is what the span of a reader tells.
+type tailStats struct {
+	replayed  int // frames that were stored before the reader came
+	live      int
+	firstLive runregistry.Seq
+}
+
+// tailEnd is how a reader's stream ended.
+type tailEnd uint8
+
+const (
+	tailWhole       tailEnd = iota // everything there is was delivered
+	tailAborted                    // the end must not look like one
+	tailInterrupted                // unfinished; the reader is told to come back
+	tailGone                       // the client left or does not take bytes
+)
+
+// newTail returns the tail of one reader.
+func (h *Handler) newTail(w http.ResponseWriter, v view, rec *runregistry.Record, l links, watch *runregistry.Watch, s *seat) *tail {
+	t := &tail{
+		renderer: newRenderer(v, rec, l), h: h, w: w, ctrl: http.NewResponseController(w),
+		watch: watch, ended: s.ended, state: runregistry.StateNone, last: time.Now(),
+	}
+	t.quiet = time.NewTimer(t.patience())
+	return t
+}
+
+// awaitAnswer keeps a stream alive whose head was committed before upstream
+// answered, and then takes upstream's answer for it: a stream goes on as an
+// event stream, anything else can only be told as a failure.
+func (t *tail) awaitAnswer(ctx context.Context) (end tailEnd, over bool) {
+	for {
+		rec, err := t.h.deps.Engine.store.Load(ctx, t.rec.ID)
+		if err != nil {
+			return t.readFailed(ctx, err), true
+		}
+		t.rec = rec
+		switch answer := rec.Response; {
+		case answer != nil && answer.Stream && answer.Status < http.StatusMultipleChoices:
+			own := t.h.ownView(rec)
+			own.form = formSSE
+			t.view = own
+			return tailWhole, false
+		case rec.State.Terminal():
+			return t.finish(ctx), true
+		}
+		if end, over := t.wait(ctx); over {
+			return end, true
+		}
+	}
+}
+
+// run delivers until the run ends, the client leaves, or the gateway drains.
+func (t *tail) run(ctx context.Context) tailEnd {
+	defer t.quiet.Stop()
+	live := false
+	for {
+		page, err := t.h.deps.Engine.store.Read(ctx, runregistry.PageQuery{Run: t.rec.ID, After: t.after, Into: t.page[:0]})
+		if err != nil {
+			return t.readFailed(ctx, err)
+		}
+		if err := t.deliver(ctx, &page, live); err != nil {
+			return tailGone
+		}
+		if page.More(t.after) {
+			continue
+		}
+		if page.State.Terminal() {
+			return t.finish(ctx)
+		}
+		if !t.follow {
+			return tailWhole
+		}
+		live = true
+		if end, over := t.wait(ctx); over {
+			return end
+		}
+	}
+}
+
+// deliver writes a page in one write and one flush.
+func (t *tail) deliver(ctx context.Context, page *runregistry.Page, live bool) error {
+	if t.control && page.State != t.state {
+		if err := t.announce(ctx, page.State); err != nil {
+			return err
+		}
+	}
+	n := len(page.Frames)
+	if n == 0 {
+		return nil
+	}
+	t.page = page.Frames
+	if err := t.send(t.frames(page.Frames)); err != nil {
+		return err
+	}
+	t.after = page.Frames[n-1].Seq
+	t.count(page.Frames, live)
+	return nil
+}
+
+func (t *tail) count(frames []runregistry.Frame, live bool) {
+	if !live {
+		t.stats.replayed += len(frames)
+		return
+	}
+	if t.stats.firstLive == 0 {
+		t.stats.firstLive = frames[0].Seq
+	}
+	t.stats.live += len(frames)
+}
+
+// wait returns when there may be something new; over means that the stream
+// ends instead.
+func (t *tail) wait(ctx context.Context) (end tailEnd, over bool) {
+	for {
+		select {
+		case <-t.watch.C:
+			return 0, false
+		case <-t.quiet.C:
+			if err := t.keepAlive(); err != nil {
+				return tailGone, true
+			}
+		case <-ctx.Done():
+			return tailGone, true
+		case <-t.ended:
+			return t.interrupt(), true
+		case <-t.h.deps.Engine.draining:
+			return t.interrupt(), true
+		}
+	}
+}
+
+// patience is the silence after which a sign of life is due.
+func (t *tail) patience() time.Duration {
+	if t.every <= 0 || t.keepalive == "" {
+		return time.Hour
+	}
+	return t.every
+}
+
+// keepAlive writes a sign of life when the silence was long enough. The timer
+// is not moved by each write; it looks when it fires.
+func (t *tail) keepAlive() error {
+	patience := t.patience()
+	if silent := time.Since(t.last); silent < patience {
+		t.quiet.Reset(patience - silent)
+		return nil
+	}
+	t.quiet.Reset(patience)
+	if t.keepalive == "" {
+		return nil
+	}
+	return t.send([]byte(t.keepalive))
+}
+
+// send is one write and one flush under a deadline.
+func (t *tail) send(b []byte) error {
+	now := time.Now()
+	if t.deadline.Sub(now) < stallLimit {
+		t.deadline = now.Add(stallLimit + deadlineSlack)
+		if err := t.ctrl.SetWriteDeadline(t.deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return fmt.Errorf("setting write deadline: %w", err)
+		}
+	}
+	if _, err := t.w.Write(b); err != nil {
+		return fmt.Errorf("writing to reader: %w", err)
+	}
+	if err := t.ctrl.Flush(); err != nil {
+		return fmt.Errorf("flushing to reader: %w", err)
+	}
+	t.last = now
+	return nil
+}
+
+// announce tells a reader with control events about a change of state that is
+// not an end.
+func (t *tail) announce(ctx context.Context, now runregistry.State) error {
+	before := t.state
+	t.state = now
+	resumed := before == runregistry.Waiting && now == runregistry.Running
+	if before == runregistry.StateNone || now != runregistry.Cancelling && now != runregistry.Waiting && !resumed {
+		return nil
+	}
+	rec, err := t.h.deps.Engine.store.Load(ctx, t.rec.ID)
+	if err != nil {
+		return nil //nolint:nilerr // only an announcement: the next read tells
+	}
+	return t.send(t.stateEvent(rec))
+}
+
+// interrupt ends an unfinished stream so that the reader comes back: cleanly
+// after a retry hint where the reader knows us, by an abort elsewhere.
+func (t *tail) interrupt() tailEnd {
+	if !t.control {
+		return tailAborted
+	}
+	if t.form == formSSE {
+		t.send([]byte(retryHint(retryAfterDrain) + "\n")) //nolint:errcheck // it ends anyway
+	}
+	return tailInterrupted
+}
+
+// readFailed ends a stream whose log cannot be read on.
+func (t *tail) readFailed(ctx context.Context, err error) tailEnd {
+	switch {
+	case ctx.Err() != nil:
+		return tailGone
+	case errors.Is(err, runregistry.ErrExpired):
+		return t.expired(ctx)
+	case errors.Is(err, runregistry.ErrNoRun) && t.control:
+		return tailInterrupted // deleted: the next request is answered like an unknown run
+	case errors.Is(err, runregistry.ErrNoRun):
+		return tailAborted
+	default:
+		return t.interrupt()
+	}
+}
+
+const (
+	retryDefault    = 2 * time.Second
+	retryAfterDrain = 2 * time.Second
+	retryStore      = 5 * time.Second
+)
+
+// retryHint is a retry field with a quarter of jitter, so that the readers of
+// one gateway do not come back all at once.
+func retryHint(d time.Duration) string {
+	jitter := time.Duration(rand.Int64N(int64(d)/2)) - d/4 //nolint:gosec // not a secret
+	return fmt.Sprintf("retry: %d\n", (d + jitter).Milliseconds())
+}

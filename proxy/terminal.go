@@ -1,0 +1,212 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+)
+
+// The gateway's events.
+const (
+	eventEnd     = "run.end"
+	eventState   = "run.state"
+	eventExpired = "stream_expired"
+)
+
+// finish tells a reader how the run ended, as its view allows.
+func (t *tail) finish(ctx context.Context) tailEnd {
+	rec, err := t.h.deps.Engine.store.Load(ctx, t.rec.ID)
+	if err != nil {
+		return t.readFailed(ctx, err)
+	}
+	t.rec = rec
+	t.out = t.out[:0]
+	switch {
+	case t.after >= rec.DeliveredEnd(t.control):
+		return tailWhole
+	case t.control, t.runEnd && rec.State != runregistry.Completed && !t.canFail():
+		t.control = true
+		t.gatewayEvent(rec.FinalSeq, rec.EndedAt, eventEnd, endData(rec, t.links))
+	case rec.State == runregistry.Completed:
+		return tailWhole
+	case !t.canFail():
+		return tailAborted
+	default:
+		t.failure(rec.FinalSeq, failureOf(rec, t.links))
+	}
+	if err := t.send(t.out); err != nil {
+		return tailGone
+	}
+	t.after = rec.FinalSeq
+	return tailWhole
+}
+
+// canFail reports whether the view's dialect has a frame that says so.
+func (t *tail) canFail() bool {
+	return t.dialect.Failure != nil && t.rec.Format != runregistry.FormatOpaque
+}
+
+// failure renders the dialect's own words for a stream that did not complete;
+// the terminal cursor stands in the last of its frames.
+func (r *renderer) failure(seq runregistry.Seq, f dialect.Failure) {
+	frames := r.dialect.Failure(f)
+	for i, raw := range frames {
+		if r.form == formSSE && r.ids && i == len(frames)-1 {
+			r.out = frame.AppendID(r.out, raw, r.cursor(seq))
+			continue
+		}
+		r.out = append(r.out, raw...)
+	}
+}
+
+// gatewayEvent renders one of our events with a number.
+func (r *renderer) gatewayEvent(seq runregistry.Seq, at time.Time, name string, data []byte) {
+	if r.form == formEnvelope {
+		r.out = appendJSONLine(r.out, gatewayEnvelope(r.rec, seq, at, name, data))
+		return
+	}
+	r.event(seq, name, data)
+}
+
+// stateEvent renders a run.state event, which has no number.
+func (r *renderer) stateEvent(rec *runregistry.Record) []byte {
+	data := mustJSON(map[string]any{"state": rec.State, "reason": optional(rec.Reason)})
+	if r.form == formEnvelope {
+		e := gatewayEnvelope(rec, rec.LastSeq, rec.ActivityAt, eventState, data)
+		return appendJSONLine(nil, e)
+	}
+	return frame.AppendEvent(nil, eventState, data)
+}
+
+// expired ends a stream whose next frame is gone.
+func (t *tail) expired(ctx context.Context) tailEnd {
+	rec, err := t.h.deps.Engine.store.Load(ctx, t.rec.ID)
+	if err != nil {
+		return t.readFailed(ctx, err)
+	}
+	t.rec = rec
+	t.out = t.out[:0]
+	id := t.expiredFrame(t.after+1, expiryReason(rec))
+	if len(t.out) == 0 {
+		return tailAborted
+	}
+	if err := t.send(t.out); err != nil {
+		return tailGone
+	}
+	t.after = id
+	return tailWhole
+}
+
+// expiredFrame renders stream_expired, or the dialect's error of that name, and
+// returns the cursor position it moves the reader to: the terminal frame, or
+// for an active run the place where the stored frames begin.
+func (t *tail) expiredFrame(requested runregistry.Seq, reason string) runregistry.Seq {
+	rec := t.rec
+	id := expiredCursor(rec, reason)
+	data := expiredData(rec, t.links, requested, reason)
+	if t.control || t.dialect.Failure == nil {
+		t.gatewayEvent(id, time.Now(), eventExpired, data)
+		return id
+	}
+	t.failure(id, dialect.Failure{
+		Code: eventExpired, Message: "The frames of this run are no longer stored; its snapshot is.",
+		Members: expiredMembers(rec, t.links, requested, reason),
+	})
+	return id
+}
+
+// Why frames are gone.
+const (
+	expiryRetention = "retention"
+	expiryTrimmed   = "trimmed"
+	expiryLost      = "lost"
+)
+
+func expiryReason(rec *runregistry.Record) string {
+	if rec.State.Terminal() && rec.FirstSeq == 0 {
+		return expiryRetention
+	}
+	return expiryTrimmed
+}
+
+func expiredCursor(rec *runregistry.Record, reason string) runregistry.Seq {
+	switch {
+	case rec.State.Terminal():
+		return rec.FinalSeq
+	case reason == expiryLost:
+		return rec.LastSeq
+	default:
+		return max(rec.FirstSeq, 1) - 1
+	}
+}
+
+func expiredMembers(rec *runregistry.Record, l links, requested runregistry.Seq, reason string) map[string]any {
+	return map[string]any{
+		"run_id": rec.ID, "conversation_id": rec.Conversation, "reason": reason,
+		"requested_seq": requested, "first_seq": nullable(rec.FirstSeq), "final_seq": nullable(rec.FinalSeq),
+		"state": rec.State, "effect": rec.Effect, "snapshot": l.self(rec.ID), "client_actions": expiredActions(rec),
+	}
+}
+
+func expiredData(rec *runregistry.Record, l links, requested runregistry.Seq, reason string) []byte {
+	return mustJSON(expiredMembers(rec, l, requested, reason))
+}
+
+// expiredActions: what is gone can only be read as a snapshot.
+func expiredActions(rec *runregistry.Record) []runregistry.Action {
+	if rec.State.Terminal() {
+		return rec.ClientActions()
+	}
+	return []runregistry.Action{runregistry.ActionShowSnapshot, runregistry.ActionReattach}
+}
+
+// nullable is null for a sequence number that does not exist.
+func nullable(s runregistry.Seq) *runregistry.Seq {
+	if s == 0 {
+		return nil
+	}
+	return &s
+}
+
+// endData is the data of run.end.
+func endData(rec *runregistry.Record, l links) []byte {
+	return mustJSON(map[string]any{
+		"run_id": rec.ID, "conversation_id": rec.Conversation, "state": rec.State, "state_reason": optional(rec.Reason),
+		"effect": rec.Effect, "cancel": cancelOf(rec), "usage": usageOf(rec), "final_seq": rec.FinalSeq,
+		"snapshot": l.self(rec.ID), "client_actions": rec.ClientActions(),
+	})
+}
+
+// failureOf puts the end of a run into words that are safe to show.
+func failureOf(rec *runregistry.Record, l links) dialect.Failure {
+	message := failureMessages[rec.State]
+	if rec.Reason != "" {
+		message += " (" + string(rec.Reason) + ")"
+	}
+	return dialect.Failure{
+		Code: rec.State.String(), Message: message,
+		Members: map[string]any{
+			"run_id": rec.ID, "state": rec.State, "state_reason": optional(rec.Reason), "effect": rec.Effect,
+			"snapshot": l.self(rec.ID), "client_actions": rec.ClientActions(),
+		},
+	}
+}
+
+var failureMessages = map[runregistry.State]string{
+	runregistry.Failed:    "The run failed before its answer was complete.",
+	runregistry.Cancelled: "The run was stopped.",
+	runregistry.Uncertain: "The outcome of the run is unknown.",
+}
+
+// mustJSON marshals what the gateway itself composed of marshalable parts.
+func mustJSON(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic("proxy: composing JSON: " + err.Error())
+	}
+	return data
+}
