@@ -4,10 +4,21 @@
 // It promises:
 //
 //  1. A missing or a bad credential never becomes somebody: it is an error, or
-//     for session identities a caller without a subject.
-//  2. Secrets are compared in constant time and never appear in an error.
-//  3. A request that carries ambient credentials across sites is told apart
+//     for session identities a caller without a subject. A session cookie that
+//     was changed in any way is a missing one.
+//  2. Secrets are compared in constant time; neither they nor credentials
+//     appear in an error.
+//  3. A request that carries ambient credentials is told apart
+//     ([Caller].Ambient), and so is one that comes from another site
 //     ([CrossSite]).
+//  4. Nothing that a client can write decides how far it is trusted: whether it
+//     came over TLS or through a trusted proxy is the server's word
+//     ([Options].Secure, [Header].Trusted), never that of a forwarding header.
+//  5. The session cookie does not reach upstream, and every other byte of the
+//     request's cookies does.
+//  6. Origins are compared whole, and "null" is never one of ours.
+//  7. Credentials that the application issued do not leave this package in
+//     clear: subjects made of them are keyed hashes.
 package authz
 
 import (
@@ -17,7 +28,8 @@ import (
 )
 
 // Subject is who a request comes from. Two issuers may use one sub, so a
-// subject is always all three parts.
+// subject is always all three parts. Identities without an issuer use their
+// own kind: session, header, caddy or anonymous.
 type Subject struct {
 	Tenant string
 	Issuer string
@@ -31,8 +43,10 @@ type Caller struct {
 	Subject Subject
 	// Known tells that Subject is set.
 	Known bool
-	// Ambient tells that the credential is one that a browser adds by itself
-	// (a cookie, basic authentication), so that writes need a CSRF defence.
+	// Ambient tells that the request carries a credential that a browser adds by
+	// itself (a cookie, basic authentication), so that writes need a CSRF
+	// defence. It may be set on a caller that is not known: the application's own
+	// cookies travel with the run that such a caller starts.
 	Ambient bool
 	// Expires is when the credential ends; zero for never.
 	Expires time.Time
@@ -44,7 +58,7 @@ type Caller struct {
 // Identity establishes callers.
 type Identity interface {
 	// Identify tells who asks. [ErrNoCredentials] and [ErrBadCredentials] are
-	// answered with 401.
+	// answered with 401, [ErrUnavailable] with 503.
 	Identify(r *http.Request) (Caller, error)
 	// Challenge is the value of WWW-Authenticate on a 401, or empty.
 	Challenge(err error) string
@@ -58,8 +72,8 @@ type Starter interface {
 	// The cookie, if not nil, must be set on the answer.
 	Newcomer(r *http.Request, key string, fingerprint []byte) (Caller, *http.Cookie, error)
 	// PageLoad returns the cookie to set on the first page load, or nil. It is
-	// asked when status and content type of the answer are known.
-	PageLoad(r *http.Request, status int, contentType string) *http.Cookie
+	// asked when status and header of the answer are known.
+	PageLoad(r *http.Request, status int, header http.Header) *http.Cookie
 	// Strip removes the identity's own credential from a request that is about
 	// to leave for upstream.
 	Strip(h http.Header)
@@ -71,3 +85,22 @@ var (
 	ErrNoCredentials  = errors.New("no credentials")
 	ErrBadCredentials = errors.New("credentials are not valid")
 )
+
+// ErrUnavailable means that it cannot be told now who asks: what the identity
+// depends on did not answer. It is wrapped with the reason.
+var ErrUnavailable = errors.New("identity is unavailable")
+
+// ErrCrossSite means that a browser sent the request for a page of another
+// site; it is answered with 403.
+var ErrCrossSite = errors.New("request comes from another site")
+
+// challenge is the challenge of RFC 6750 section 3, for identities that sit
+// behind something that knows the real scheme. Basic would make browsers ask
+// for a password that nobody has.
+func challenge(err error) string {
+	const none = `Bearer realm="agent runs"`
+	if errors.Is(err, ErrBadCredentials) {
+		return none + `, error="invalid_token"`
+	}
+	return none
+}

@@ -3,7 +3,6 @@ package proxy
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/authz"
@@ -171,7 +170,7 @@ func (h *Handler) resumeTarget(r *http.Request) (target, bool) {
 		return target{}, false
 	}
 	for _, template := range dialect.ResumePaths() {
-		base, below := strings.CutPrefix(template, dialect.StartPath)
+		base, below := strings.CutPrefix(template, "{start_path}")
 		if below {
 			if c, ok := h.belowStart(r.URL.Path, base); ok {
 				return target{conversation: c}, true
@@ -206,9 +205,6 @@ func (h *Handler) belowStart(path, rest string) (string, bool) {
 		return "", false
 	}
 	base, id := inner[:at], inner[at+len(before):]
-	if unescaped, err := url.PathUnescape(id); err == nil {
-		id = unescaped
-	}
 	return id, h.isStartPath(base)
 }
 

@@ -247,7 +247,7 @@ func (d *delivery) event(e runregistry.DeliveryEvent) {
 func (h *Handler) earlyView() view {
 	d, ok := dialect.Lookup(h.cfg.Dialect)
 	if !ok {
-		d = dialect.Generic()
+		d = genericDialect
 	}
 	return view{form: formSSE, follow: true, ids: d.Wire.IDs, keepalive: d.Wire.Keepalive, every: h.cfg.Keepalive, dialect: d}
 }

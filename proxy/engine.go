@@ -135,7 +135,8 @@ func (e *Engine) interrupt(id runregistry.RunID, cause error) {
 
 // settled waits until a run has ended or ctx has, and returns its record.
 func (e *Engine) settled(ctx context.Context, id runregistry.RunID) (*runregistry.Record, error) {
-	watch, err := e.store.Watch(ctx, id, false)
+	look := context.WithoutCancel(ctx) // the last look comes after the wait
+	watch, err := e.store.Watch(look, id, false)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +144,7 @@ func (e *Engine) settled(ctx context.Context, id runregistry.RunID) (*runregistr
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
 	for {
-		rec, err := e.store.Load(ctx, id)
+		rec, err := e.store.Load(look, id)
 		if err != nil || rec.State.Terminal() {
 			return rec, err
 		}

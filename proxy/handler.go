@@ -53,6 +53,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next Next) e
 	if r.Context().Value(insideKey{}) != nil {
 		return next(w, r)
 	}
+	if h.servesPreflight(r) && h.crossOrigin(w, r) {
+		return nil
+	}
 	ours, serve := h.route(r)
 	if ours {
 		if h.crossOrigin(w, r) {

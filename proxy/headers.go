@@ -5,6 +5,8 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
 )
 
 // Response fields of the gateway.
@@ -85,6 +87,9 @@ func streamHeader(h http.Header) {
 // mergeHeader copies src over dst.
 func mergeHeader(dst, src http.Header) {
 	for name, values := range src {
+		if name == "Vary" {
+			values = append(slices.Clone(dst[name]), values...)
+		}
 		dst[name] = slices.Clone(values)
 	}
 }
@@ -102,14 +107,16 @@ func (h *Handler) crossOrigin(w http.ResponseWriter, r *http.Request) (preflight
 		return false
 	}
 	head := w.Header()
-	head.Add("Vary", "Origin")
+	if !slices.Contains(head.Values("Vary"), "Origin") {
+		head.Add("Vary", "Origin")
+	}
 	origin := r.Header.Get("Origin")
 	if !h.origins.Allow(origin) {
 		return false
 	}
 	head.Set("Access-Control-Allow-Origin", origin)
 	head.Set("Access-Control-Allow-Credentials", "true")
-	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+	if !isPreflight(r) {
 		head.Set("Access-Control-Expose-Headers", exposed)
 		return false
 	}
@@ -118,6 +125,27 @@ func (h *Handler) crossOrigin(w http.ResponseWriter, r *http.Request) (preflight
 	head.Set("Access-Control-Max-Age", "600")
 	w.WriteHeader(http.StatusNoContent)
 	return true
+}
+
+func isPreflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
+}
+
+// servesPreflight reports whether the request that a preflight announces would
+// be ours: a resource, or one that may start a run.
+func (h *Handler) servesPreflight(r *http.Request) bool {
+	if len(h.cfg.CORS) == 0 || !isPreflight(r) {
+		return false
+	}
+	announced := r.Clone(r.Context())
+	announced.Method = r.Header.Get("Access-Control-Request-Method")
+	announced.Header.Set("Content-Type", "application/json")
+	announced.ContentLength = -1 // as long as it wants to be
+	if ours, _ := h.route(announced); ours {
+		return true
+	}
+	_, explicit := h.explicitStart(announced)
+	return explicit || h.recognize(announced) != dialect.No
 }
 
 // allowedHeaders names what scripts usually send, and what this one asks for:

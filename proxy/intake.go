@@ -51,6 +51,9 @@ func (p *pump) answer(status int) {
 	if err := p.commit(); err != nil {
 		p.cancel(errLost)
 	}
+	if id := dialect.ConversationFromHeader(p.header); id != "" {
+		p.bind(id)
+	}
 	p.armWatchdog()
 }
 

@@ -124,7 +124,7 @@ func cancelOf(r *runregistry.Record) cancelDoc {
 func upstreamOf(r *runregistry.Record) upstreamDoc {
 	doc := upstreamDoc{Dialect: r.Dialect, ID: optional(r.UpstreamID)}
 	if r.Dialect == "" {
-		doc.Dialect = dialect.Generic().Name
+		doc.Dialect = genericDialect.Name
 	}
 	if r.Response != nil {
 		status := r.Response.Status

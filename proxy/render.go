@@ -46,15 +46,13 @@ const keepaliveEnvelope = "\n"
 // ownView is a run in its own format as the dialect allows it.
 func (h *Handler) ownView(rec *runregistry.Record) view {
 	d := dialectOf(rec)
-	v := view{form: formOwn, follow: true, dialect: d, keepalive: d.Wire.Keepalive, every: h.cfg.Keepalive}
+	wire := d.WireFor(kindOf(rec.Format))
+	v := view{form: formOwn, follow: true, dialect: d, keepalive: wire.Keepalive, every: h.cfg.Keepalive}
 	if rec.Format == runregistry.FormatSSE {
-		v.form, v.ids = formSSE, d.Wire.IDs
+		v.form, v.ids = formSSE, wire.IDs
 	}
-	if rec.Format == runregistry.FormatOpaque {
-		v.keepalive = ""
-	}
-	if d.Wire.KeepaliveGap > 0 && v.every > 0 {
-		v.every = max(v.every, d.Wire.KeepaliveGap)
+	if v.every > 0 {
+		v.every = max(v.every, wire.KeepaliveGap)
 	}
 	return v
 }
@@ -72,8 +70,11 @@ func dialectOf(rec *runregistry.Record) *dialect.Dialect {
 	if d, ok := dialect.Lookup(rec.Dialect); ok {
 		return d
 	}
-	return dialect.Generic()
+	return genericDialect
 }
+
+// genericDialect is what a run speaks until it is known better.
+var genericDialect, _ = dialect.Lookup("generic")
 
 // renderer puts frames into the bytes of one view. It reuses its memory.
 type renderer struct {

@@ -269,6 +269,6 @@ func (l links) header(id runregistry.RunID) string {
 }
 
 // relationBase prefixes extension relation types (RFC 8288, section 2.1.2).
-const relationBase = "https://github.com/caddy-agent-runs/caddy-agent-runs/blob/main/docs/protocol.md#rel-"
+const relationBase = "https://github.com/caddy-agent-runs/caddy-agent-runs#"
 
 var errBodyIncomplete = errors.New("request body ended early")

@@ -49,7 +49,12 @@ func (h *Handler) resume(w http.ResponseWriter, r *http.Request, rec *runregistr
 	}
 	if rec.State.Terminal() && q.after > 0 && q.after >= rec.DeliveredEnd(q.view.control) && q.after <= rec.FinalSeq {
 		h.resumeHeader(w, rec, q)
+		w.Header().Del("Content-Type")
 		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	if r.Method == http.MethodHead {
+		h.resumeHeader(w, rec, q)
 		return nil
 	}
 	span := h.startReaderSpan(r, rec, q.after)

@@ -21,14 +21,14 @@ func (h *Handler) maybeStart(w http.ResponseWriter, r *http.Request, next Next) 
 		explicit = true // never a start: it re-attaches, whatever the path
 	}
 	if !explicit {
-		switch h.looksLikeStart(r) {
+		switch h.recognize(r) {
 		case dialect.No:
 			return h.passThrough(w, r, next)
-		case dialect.NeedBody:
+		case dialect.Undecided:
 			if body, whole, err = readBody(r, h.cfg.Limits.RequestBody); err != nil || !whole {
 				return h.unreadable(w, r, next, err)
 			}
-			if !dialect.StartsByBody(body) {
+			if !dialect.RecognizeBody(r.URL.Path, body) {
 				untouched(r, body)
 				return h.passThrough(w, r, next)
 			}
@@ -66,26 +66,26 @@ func (h *Handler) explicitStart(r *http.Request) (route string, ok bool) {
 	}
 	for _, p := range h.cfg.Starts {
 		if p.matches(r) {
-			return p.Method + " " + p.Path, !dialect.IsControl(r.Method, r.URL.Path)
+			return p.Method + " " + p.Path, !dialect.IsControl(r.Method, r.URL.Path, nil)
 		}
 	}
 	if h.cfg.StartMatch != nil && h.cfg.StartMatch(r) {
-		return defaultRoute, !dialect.IsControl(r.Method, r.URL.Path)
+		return defaultRoute, !dialect.IsControl(r.Method, r.URL.Path, nil)
 	}
 	return "", false
 }
 
 func (h *Handler) narrowed(r *http.Request) bool { return h.cfg.Match == nil || h.cfg.Match(r) }
 
-// looksLikeStart recognises generations when no start option is given.
-func (h *Handler) looksLikeStart(r *http.Request) dialect.Answer {
+// recognize recognises generations when no start option is given.
+func (h *Handler) recognize(r *http.Request) dialect.Recognition {
 	if len(h.cfg.Starts) > 0 || h.cfg.StartMatch != nil || !h.narrowed(r) || isUpgrade(r) {
 		return dialect.No
 	}
 	if r.ContentLength > h.cfg.Limits.RequestBody {
 		return dialect.No
 	}
-	return dialect.Starts(r.Method, r.URL.Path, r.Header)
+	return dialect.Recognize(r, r.URL.Path)
 }
 
 func isUpgrade(r *http.Request) bool {
@@ -123,6 +123,10 @@ func (h *Handler) serveStart(w http.ResponseWriter, s *start, next Next, explici
 		}
 		s.body = body
 	}
+	if dialect.IsControl(s.r.Method, s.r.URL.Path, s.body) {
+		untouched(s.r, s.body)
+		return pass(h.passThrough(w, s.r, next))
+	}
 	if err := h.readStart(s); err != nil {
 		return err
 	}
@@ -148,7 +152,7 @@ func (h *Handler) readStart(s *start) (err error) {
 		return err
 	}
 	if s.key == "" {
-		s.key = dialect.RunKey(s.body)
+		s.key, _ = dialect.RunKey(s.body)
 	}
 	if s.key == "" && h.cfg.Idempotency.Required {
 		return refuse(codeKeyMissing, "Send an Idempotency-Key, a new one for each new request.")

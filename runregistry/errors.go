@@ -66,3 +66,12 @@ type GapError struct{ Last Seq }
 
 // Error implements error.
 func (e *GapError) Error() string { return fmt.Sprintf("log ends at %d", e.Last) }
+
+// TransitionError means that the state table forbids a move. It is a mistake
+// of the caller, and nothing was changed.
+type TransitionError struct{ From, To State }
+
+// Error implements error.
+func (e *TransitionError) Error() string {
+	return fmt.Sprintf("run cannot go from %s to %s", e.From, e.To)
+}

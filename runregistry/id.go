@@ -122,7 +122,7 @@ func (c Cursor) AppendTo(dst []byte) []byte {
 // zero, and is at most 2^53-1.
 func ParseCursor(s string) (Cursor, error) {
 	head, tail, ok := strings.Cut(s, ".")
-	if !ok || tail == "" || (tail[0] == '0' && tail != "0") || tail[0] == '+' {
+	if !ok || len(tail) > 1 && tail[0] == '0' {
 		return Cursor{}, ErrMalformedCursor
 	}
 	run, err := ParseRunID(head)
@@ -178,9 +178,10 @@ func NewConversationID() ConversationID {
 }
 
 // Malformed input. Each is answered with a typed 400 or, for a run id, like
-// an unknown one.
+// an unknown one; a page token may also be ignored.
 var (
 	ErrMalformedRunID        = errors.New("run id is not in the grammar")
 	ErrMalformedCursor       = errors.New("cursor is not in the grammar")
+	ErrMalformedPage         = errors.New("page token is not one of ours")
 	ErrMalformedConversation = fmt.Errorf("conversation id must be 1 to %d of A-Z a-z 0-9 . _ ~ : @ -", maxConversationID)
 )

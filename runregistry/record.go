@@ -56,7 +56,8 @@ type Record struct {
 	FirstSeq Seq // oldest stored frame; 0 when none is stored
 	LastSeq  Seq // newest upstream frame that was ever stored
 	FinalSeq Seq // the terminal frame's number; 0 while active
-	Bytes    int64
+	// Bytes is the size of all upstream frames that were ever stored.
+	Bytes int64
 
 	Cancel   Cancel
 	Usage    Usage
@@ -69,7 +70,8 @@ type Record struct {
 
 	Fingerprint Digest
 	Retention   Retention
-	// Revision grows with every change; it makes the ETag.
+	// Revision grows with every change of what a reader may see; it makes the
+	// ETag. Delivery is not among that.
 	Revision uint64
 }
 
@@ -138,68 +140,29 @@ type Usage struct {
 }
 
 // Retention is how long a run is kept, counted from its end. It is fixed when
-// the run starts.
+// the run starts; its settlement may shorten it.
 type Retention struct {
-	Frames time.Duration // the frames
+	Frames time.Duration // the frames; never longer than Record
 	Record time.Duration // record, snapshot
-	Key    time.Duration // idempotency key; at most Record
+	Key    time.Duration // idempotency key; 0 or more than Record: as long as Record
 }
 
-// Delivery counts the answers that carry this run as the answer to a start:
-// the start itself and its implicit retries. A delivery is pending until its
-// response headers were sent, then open, and ends done or broken. It decides
-// which request repeats a run without saying so.
-type Delivery struct {
-	Pending int // waiting for response headers
-	Open    int // being read
-	// Headers is set once any delivery got its response headers.
-	Headers bool
-	// BrokenEarly is set while the newest delivery ended before its headers.
-	BrokenEarly bool
-	// BrokenLate is set while the newest delivery ended in mid-stream.
-	BrokenLate bool
+// atMost shortens everything to d.
+func (t Retention) atMost(d time.Duration) Retention {
+	return Retention{Frames: min(t.Frames, d), Record: min(t.Record, d), Key: min(t.Key, d)}
 }
 
-// DeliveryEvent is a step in the life of one delivery.
-type DeliveryEvent uint8
+// frames is how long frames are kept: a record may go without them, but they
+// do not outlive it.
+func (t Retention) frames() time.Duration { return min(t.Frames, t.Record) }
 
-// The events: headers were sent; the body was delivered to its end; the
-// connection broke before or after the headers.
-const (
-	DeliveryOpened DeliveryEvent = iota + 1
-	DeliveryDone
-	DeliveryBrokeEarly
-	DeliveryBrokeLate
-)
-
-// begin counts a new delivery.
-func (d *Delivery) begin() {
-	d.Pending++
-	d.BrokenEarly, d.BrokenLate = false, false
-}
-
-// Apply counts one event.
-func (d *Delivery) Apply(e DeliveryEvent) {
-	switch e {
-	case DeliveryOpened:
-		d.Pending, d.Open, d.Headers = d.Pending-1, d.Open+1, true
-	case DeliveryDone:
-		d.Open--
-	case DeliveryBrokeEarly:
-		d.Pending, d.BrokenEarly = d.Pending-1, true
-	case DeliveryBrokeLate:
-		d.Open, d.BrokenLate = d.Open-1, true
+// KeyExpiresAt returns when the run's idempotency key is forgotten; zero while
+// the run is active.
+func (r *Record) KeyExpiresAt() time.Time {
+	if r.EndedAt.IsZero() || r.Retention.Key <= 0 || r.Retention.Key > r.Retention.Record {
+		return r.ExpiresAt
 	}
-}
-
-// claimable reports whether an equal request without a key may be taken for
-// the retry of a delivery that broke. midStream also admits one that broke
-// after its headers, which only a GET that repeats itself may claim.
-func (d Delivery) claimable(midStream bool) bool {
-	if d.Pending > 0 || d.Open > 0 {
-		return false
-	}
-	return d.BrokenEarly && !d.Headers || midStream && (d.BrokenEarly || d.BrokenLate)
+	return r.EndedAt.Add(r.Retention.Key)
 }
 
 // Action is a thing a frontend should offer to its user.

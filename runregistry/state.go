@@ -119,7 +119,12 @@ const (
 var effectNames = [...]string{"none", "possible", "observed"}
 
 // String returns the word that records and events use.
-func (e Effect) String() string { return effectNames[e] }
+func (e Effect) String() string {
+	if int(e) < len(effectNames) {
+		return effectNames[e]
+	}
+	return fmt.Sprintf("Effect(%d)", uint8(e))
+}
 
 // MarshalText implements [encoding.TextMarshaler].
 func (e Effect) MarshalText() ([]byte, error) { return []byte(e.String()), nil }

@@ -1,26 +1,53 @@
 // Package dialect knows how existing backends speak: which requests are
 // generations, where text, tools, usage and ids live in their streams, how a
-// stream ends, and what may be added to it. It never changes a byte of what it
-// reads, and what it cannot parse never stops delivery.
+// stream ends, and what may be added to it.
 //
-// Each dialect is one small file with one table entry.
+// It promises:
+//
+//  1. It never changes a byte of what it reads, and what it cannot parse never
+//     stops delivery: such a frame tells nothing.
+//  2. Reading an ordinary frame of a live run parses nothing and allocates
+//     nothing: a scan for bytes decides whether a frame is worth a parse.
+//  3. An error is never overwritten by a later success, and a success marker
+//     counts only if its JSON is whole.
+//  4. Folding takes time linear in the frames, and a snapshot depends on the
+//     frames alone, not on when it was asked for. Text, reasoning, arguments
+//     and each result are cut at [MaxText] bytes.
+//  5. Memory of a reader is bounded, whatever the frames say.
+//  6. A frame that tells of a failure is one line of JSON: nothing in a message
+//     can forge another frame.
+//
+// Each dialect is one small file with one table entry: a spec, which is
+// compiled into a [Dialect]. Go code stands in it only where a path into the
+// JSON cannot say what is meant.
 package dialect
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
 )
 
-// Dialect is how one kind of backend speaks.
+// Dialect is how one kind of backend speaks. It is not changed once made; any
+// number of runs use it at the same time.
 type Dialect struct {
 	// Name as it stands in configuration and records.
 	Name string
+	// Kind is the framing of its streams.
+	Kind frame.Kind
+	// Framing tells how a body falls into frames where the content type does not
+	// say so. Nil when the content type is enough.
+	Framing func(h http.Header) (frame.Kind, bool)
 	// CleanEnd tells that a body that ends properly is a whole answer even
-	// without an end marker.
+	// without an end marker and without an outcome.
 	CleanEnd bool
-	// Wire is what may be added to its stream.
+	// Wire is what may be added to its stream; see also [Dialect.WireFor].
 	Wire Wire
+	// Resume are templates of the paths at which its clients look for a running
+	// answer. {start_path} is the path of the start, {conversation_id} and
+	// {upstream_run_id} are one segment each.
+	Resume []string
 	// NewReader returns what looks at each frame of one run as it arrives.
 	NewReader func() Reader
 	// NewFolder returns what folds the stored frames of one run into its
@@ -34,9 +61,15 @@ type Dialect struct {
 	// its stream did not complete, without ids and each with its own end. Nil
 	// when the dialect has no such frame: the transport is aborted then.
 	Failure func(f Failure) [][]byte
+
+	// generations are patterns of the paths that generate; see matchTail.
+	generations []string
+	// certain tells that the first frame of a stream can only be of this
+	// dialect; plausible, that it can be.
+	certain, plausible func(f *frame.Frame) bool
 }
 
-// Wire says what a stream of a dialect tolerates.
+// Wire says what a stream of a dialect tolerates. The zero value adds nothing.
 type Wire struct {
 	// IDs tells that each frame gets our id line.
 	IDs bool
@@ -46,10 +79,36 @@ type Wire struct {
 	KeepaliveGap time.Duration
 }
 
+// WireFor is what may be added when the stream came in the framing k, which is
+// not always the dialect's own: a backend may answer with NDJSON where its
+// dialect speaks SSE.
+func (d *Dialect) WireFor(k frame.Kind) Wire {
+	switch {
+	case k == d.Kind:
+		return d.Wire
+	case k == frame.SSE:
+		return sseWire
+	case k == frame.Lines:
+		return linesWire
+	default:
+		return Wire{}
+	}
+}
+
+// sseWire is what every SSE client tested skips: an id line inside each frame,
+// and a comment without a blank line of its own. (A blank line after the
+// comment makes several of them deliver an empty event.)
+var sseWire = Wire{IDs: true, Keepalive: ": keepalive\n"}
+
+// linesWire fills silence with a space: white space before a JSON text belongs
+// to it (RFC 8259, section 2), an empty line does not.
+var linesWire = Wire{Keepalive: " "}
+
 // Reader looks at the frames of a live run, in order.
 type Reader interface {
 	// Read returns what the frame tells. It is called once per frame on the hot
-	// path and must not parse where a scan for bytes decides.
+	// path and must not parse where a scan for bytes decides. It keeps nothing
+	// of the frame's memory.
 	Read(f *frame.Frame) Facts
 }
 
@@ -59,7 +118,8 @@ type Facts struct {
 	// then reaches is Outcome of the last frame that had one, else Completed.
 	End bool
 	// Outcome is set when the frame decides how the run ends. An error is never
-	// overwritten by a later success.
+	// overwritten by a later success. A stream that ends properly after an
+	// outcome has ended with it, end marker or not.
 	Outcome Outcome
 	// Reason details the outcome, in the words of the contract: upstream_error,
 	// refusal, content_filter, length, input_required.
@@ -72,8 +132,9 @@ type Facts struct {
 	Model string
 	// Usage is the usage so far, when the frame reports it.
 	Usage *Usage
-	// Observed tells that the result of a tool with effects was seen. ToolName
-	// names the tool.
+	// Observed tells that the result of a tool was seen. ToolName names the
+	// tool; it is empty when the stream does not say which one it was. Whether
+	// that tool has effects is not the dialect's to know.
 	Observed bool
 	ToolName string
 	// Waiting is +1 when the agent began to wait for input while the stream
@@ -92,6 +153,15 @@ const (
 	OutcomeCancelled
 )
 
+// The reasons that a stream can give for its outcome.
+const (
+	reasonUpstreamError = "upstream_error"
+	reasonInputRequired = "input_required"
+	reasonRefusal       = "refusal"
+	reasonContentFilter = "content_filter"
+	reasonLength        = "length"
+)
+
 // Usage is what upstream reported.
 type Usage struct {
 	InputTokens, OutputTokens int64
@@ -101,64 +171,14 @@ type Usage struct {
 
 // Folder folds the stored frames of one run, in order, into a snapshot.
 type Folder interface {
-	// Fold adds one frame. seq is its number in the run.
+	// Fold adds one frame. seq is its number in the run. It keeps nothing of the
+	// frame's memory.
 	Fold(seq uint64, f *frame.Frame)
-	// Snapshot returns what was folded so far.
+	// Snapshot returns what was folded so far. More may be folded after it; a
+	// snapshot once returned does not change.
 	Snapshot() Snapshot
 }
 
-// Snapshot is the answer as a client would have put it together. Its JSON form
-// is the snapshot of the public record.
-type Snapshot struct {
-	// Complete tells that the run completed and every frame was folded. The
-	// caller sets it.
-	Complete bool `json:"complete"`
-	// Truncated tells that text or results were cut at [MaxText].
-	Truncated    bool      `json:"truncated"`
-	Text         string    `json:"text"`
-	Reasoning    *string   `json:"reasoning"`
-	FinishReason *string   `json:"finish_reason"`
-	ToolReceipts []Receipt `json:"tool_receipts"`
-	// Unresolved are tool calls without a result.
-	Unresolved []Call `json:"unresolved"`
-	// Error is what upstream said went wrong.
-	Error *Error `json:"error"`
-}
-
-// Receipt is the result of a tool that upstream ran.
-type Receipt struct {
-	Seq       uint64  `json:"seq"`
-	CallID    string  `json:"call_id"`
-	Name      string  `json:"name"`
-	Status    string  `json:"status"` // succeeded | failed
-	ReceiptID *string `json:"receipt_id"`
-	Result    *string `json:"result"`
-}
-
-// Call is a tool call that was asked for.
-type Call struct {
-	Seq       uint64 `json:"seq"`
-	CallID    string `json:"call_id"`
-	Name      string `json:"name"`
-	Arguments string `json:"arguments"`
-}
-
-// Error is an error as upstream described it.
-type Error struct {
-	Message string `json:"message"`
-	Code    string `json:"code,omitempty"`
-	Type    string `json:"type,omitempty"`
-}
-
-// MaxText bounds text, reasoning and each result of a snapshot, in bytes.
+// MaxText bounds text, reasoning, arguments and each result of a snapshot, in
+// bytes.
 const MaxText = 1 << 20
-
-// Failure is what a client has to learn about a run that did not complete.
-type Failure struct {
-	// Code is failed, cancelled, uncertain or stream_expired.
-	Code string
-	// Message is safe to show.
-	Message string
-	// Members are added to the error object where the dialect has room.
-	Members map[string]any
-}

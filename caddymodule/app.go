@@ -1,0 +1,228 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy"
+)
+
+// App keeps the runs of this Caddy: where they are stored, for how long, and
+// what happens to them when Caddy stops. All agent_runs handlers of all sites
+// share it. Without it in the configuration everything has its default.
+type App struct {
+	// Where runs are kept. A reload that names another store is refused while
+	// the current one holds runs.
+	Store Store `json:"store,omitzero"`
+
+	// How long the frames of a run can be replayed, counted from its end.
+	// Default: 10m.
+	FrameRetention caddy.Duration `json:"frame_retention,omitempty"`
+
+	// How long the record of a run is kept (its outcome, its snapshot, its
+	// idempotency key), counted from its end. Default: 24h.
+	RecordRetention caddy.Duration `json:"record_retention,omitempty"`
+
+	// What happens to runs when Caddy stops.
+	Shutdown Shutdown `json:"shutdown,omitzero"`
+
+	shared *sharedEngine // held from Provision to Cleanup
+	sites  sites
+	log    *slog.Logger
+}
+
+// Store says where runs are kept.
+type Store struct {
+	// `embedded` (default) keeps them inside this process, for one machine;
+	// `memory` does so and never writes to disk.
+	Kind string `json:"kind,omitempty"`
+
+	// How much memory stored runs may take: a number of bytes, or a size such as
+	// "1GiB". Above it new runs are refused with 503. Default: 1GiB.
+	Memory Size `json:"memory,omitempty"`
+}
+
+// Shutdown says what happens to runs when Caddy stops. A reload is no stop:
+// runs and their readers survive it.
+type Shutdown struct {
+	// `finish` (default) lets runs end for at most `max`; `release` ends them at
+	// once, which is `finish` with 0s.
+	Mode string `json:"mode,omitempty"`
+
+	// How long runs may go on under `finish`. Keep it below the time after which
+	// the supervisor kills the process. Default: 4s.
+	Max caddy.Duration `json:"max,omitempty"`
+}
+
+// The defaults of the app.
+const (
+	defaultMemory   Size = 1 << 30
+	defaultShutdown      = 4 * time.Second
+)
+
+// CaddyModule returns the Caddy module information.
+func (*App) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "agent_runs", New: func() caddy.Module { return new(App) }}
+}
+
+// Provision takes a reference to the store. It opens nothing: `caddy validate`
+// provisions too, perhaps beside a server that runs.
+func (a *App) Provision(ctx caddy.Context) error {
+	a.log = ctx.Slogger()
+	if err := a.check(); err != nil {
+		return err
+	}
+	if err := metrics.Register(ctx.GetMetricsRegistry()); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	if err := a.onStopping(ctx); err != nil {
+		return err
+	}
+	var err error
+	a.shared, err = engines.acquire(a.Store)
+	return err
+}
+
+// onStopping listens for the end of the process. Apps stop in random order, and
+// the http app waits for its streams: only this event comes before both.
+func (a *App) onStopping(ctx caddy.Context) error {
+	app, err := ctx.App("events")
+	if err != nil {
+		return fmt.Errorf("loading events app: %w", err)
+	}
+	events, ok := app.(*caddyevents.App)
+	if !ok {
+		return fmt.Errorf("loading events app: got a %T", app)
+	}
+	if err := events.On("stopping", stopListener{a}); err != nil {
+		return fmt.Errorf("listening for stopping: %w", err)
+	}
+	return nil
+}
+
+// stopListener drains the engine before any app stops.
+type stopListener struct{ app *App }
+
+// Handle implements caddyevents.Handler. Caddy emits the event for reloads too,
+// which concern no run.
+func (l stopListener) Handle(context.Context, caddy.Event) error {
+	if caddy.Exiting() {
+		l.app.shared.drain()
+	}
+	return nil
+}
+
+// Validate implements caddy.Validator.
+func (a *App) Validate() error { return a.check() }
+
+// check tells every mistake at once.
+func (a *App) check() error {
+	return errors.Join(a.Store.check(), a.checkRetention(), a.Shutdown.check())
+}
+
+func (s Store) check() error {
+	var errs []error
+	if s.Kind != "" && s.Kind != "embedded" && s.Kind != "memory" {
+		errs = append(errs, wrong("store", s.Kind, storeAllowed))
+	}
+	if s.Memory < 0 || s.Memory > 0 && s.Memory < 1<<20 {
+		errs = append(errs, wrong("store.memory", s.Memory.String(), "1MiB or more"))
+	}
+	return errors.Join(errs...)
+}
+
+func (a *App) checkRetention() error {
+	frames, record := a.retention()
+	switch {
+	case a.FrameRetention < 0:
+		return wrong("frame_retention", frames.String(), "a duration above 0")
+	case a.RecordRetention < 0:
+		return wrong("record_retention", record.String(), "a duration above 0")
+	case frames > record && a.FrameRetention != 0:
+		return clash("frame_retention", "%v is longer than record_retention %v: frames go with their record", frames, record)
+	case frames > record:
+		return clash("record_retention", "%v is shorter than frame_retention %v: frames go with their record", record, frames)
+	}
+	return nil
+}
+
+func (s Shutdown) check() error {
+	switch {
+	case s.Mode != "" && s.Mode != "finish" && s.Mode != "release":
+		return wrong("shutdown", s.Mode, shutdownAllowed)
+	case s.Max < 0:
+		return wrong("shutdown", time.Duration(s.Max).String(), "finish with a duration above 0, release")
+	case s.Mode == "release" && s.Max != 0:
+		return clash("shutdown", "release takes no duration")
+	}
+	return nil
+}
+
+// retention returns how long frames and records are kept.
+func (a *App) retention() (frames, record time.Duration) {
+	d := proxy.DefaultConfig()
+	return durationOr(a.FrameRetention, d.FrameRetention), durationOr(a.RecordRetention, d.RecordRetention)
+}
+
+// memory returns the memory bound of the store.
+func (s Store) memory() Size {
+	if s.Memory == 0 {
+		return defaultMemory
+	}
+	return s.Memory
+}
+
+// wait returns how long runs may go on when Caddy stops.
+func (s Shutdown) wait() time.Duration {
+	if s.Mode == "release" {
+		return 0
+	}
+	return durationOr(s.Max, defaultShutdown)
+}
+
+// Start opens the store, unless a request came first: apps start in random
+// order.
+func (a *App) Start() error {
+	a.shared.adopt(a.Store.memory(), a.log)
+	if _, err := a.shared.open(); err != nil {
+		return fmt.Errorf("opening store: %w", err)
+	}
+	return nil
+}
+
+// Stop lets runs end when the process does. On a reload it does nothing, and
+// at once: Caddy holds its configuration lock meanwhile.
+func (a *App) Stop() error {
+	if !caddy.Exiting() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), a.Shutdown.wait())
+	defer cancel()
+	return a.shared.close(ctx)
+}
+
+// Cleanup gives the store back. Caddy also calls it when Provision failed
+// half-way.
+func (a *App) Cleanup() error {
+	if a.shared == nil {
+		return nil
+	}
+	engines.release(a.shared, a.Shutdown.wait())
+	a.shared = nil
+	return nil
+}
+
+// Interface guards.
+var (
+	_ caddy.App           = (*App)(nil)
+	_ caddy.Provisioner   = (*App)(nil)
+	_ caddy.Validator     = (*App)(nil)
+	_ caddy.CleanerUpper  = (*App)(nil)
+	_ caddyevents.Handler = stopListener{}
+)

@@ -1,0 +1,142 @@
+package caddymodule
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+)
+
+func init() {
+	caddy.RegisterModule(new(App))
+	caddy.RegisterModule(new(Handler))
+	httpcaddyfile.RegisterGlobalOption("agent_runs", parseApp)
+	httpcaddyfile.RegisterDirective("agent_runs", parseDirective)
+	// Inside encode, so that frames are still plain, and around everything that
+	// answers: one directive at the top of a site covers all of it.
+	httpcaddyfile.RegisterDirectiveOrder("agent_runs", httpcaddyfile.After, "encode")
+	registerCommand()
+}
+
+// parseDirective makes a route of the directive. Its matcher is not the
+// route's: it narrows what may start a run, and run resources are served
+// wherever the directive is reached.
+func parseDirective(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
+	h.Next() // the directive's name
+	matcher, err := h.ExtractMatcherSet()
+	if err != nil {
+		return nil, err //nolint:wrapcheck // has file and line
+	}
+	handler := new(Handler)
+	if err := handler.unmarshal(h.Dispenser, globalApp(h)); err != nil {
+		return nil, err
+	}
+	if matcher != nil {
+		handler.MatcherSetsRaw = append(handler.MatcherSetsRaw, matcher)
+	}
+	return h.NewRoute(nil, handler), nil
+}
+
+// globalApp returns the global option of the Caddyfile, or the default.
+func globalApp(h httpcaddyfile.Helper) *App {
+	app := new(App)
+	if option, ok := h.Option("agent_runs").(httpcaddyfile.App); ok {
+		if err := caddy.StrictUnmarshalJSON(option.Value, app); err != nil {
+			return new(App) // it was parsed before; Caddy will load what it can
+		}
+	}
+	return app
+}
+
+// UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Syntax:
+//
+//	agent_runs [<matcher>] {
+//	    realm                   <name>
+//	    name                    <name>
+//	    start                   [<methods...>] <paths...>     # repeatable
+//	    start                   { <request matchers> }        # repeatable
+//	    api                     <path>
+//	    resume_path             auto | off | <templates...>   # repeatable
+//	    dialect                 auto | <dialect>
+//	    conversation            header|query|body|path <name> # repeatable
+//	    conversation_busy       auto | reject | replace | allow
+//	    identity                session [{
+//	        secret    <secret>
+//	        bind      cookie|header <names...>                # repeatable
+//	        same_site lax | none
+//	    }]
+//	    identity                header <subject header> [<tenant header>]
+//	    identity                caddy [<placeholder>] [tenant <placeholder>]
+//	    identity                anonymous
+//	    acl                     owner
+//	    replay_headers          <names...>                    # repeatable
+//	    implicit_retry          <duration> | off
+//	    idempotency {
+//	        window     <duration>
+//	        forward
+//	        required
+//	        on_running attach | conflict
+//	    }
+//	    on_disconnect           continue | cancel [after <duration>]
+//	    cancel                  auto | close
+//	    cancel_deadline         <duration>
+//	    deadline                <duration>
+//	    response_header_timeout <duration>
+//	    stream_idle_timeout     <duration>
+//	    frame_idle_timeout      <duration>
+//	    keepalive               <duration> | 0 | off
+//	    early_headers           off | <duration>
+//	    side_effects            possible | none
+//	    agent_release           <template>
+//	    resource_scope          <template>
+//	    limits {
+//	        active_runs_per_subject <number>
+//	        readers_per_run         <number>
+//	        request_body            <size>
+//	        frame                   <size>
+//	        run_bytes               <size>
+//	        run_frames              <number>
+//	    }
+//	    cors                    <origins...>                  # repeatable
+//	}
+//
+// The matcher narrows which requests may start a run. Inside the block
+// {run_id} and {conversation_id} may be written without their prefix.
+func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	return h.unmarshal(d, new(App))
+}
+
+// unmarshal also compares the options with those of the app.
+func (h *Handler) unmarshal(d *caddyfile.Dispenser, app *App) error {
+	d.Next() // the directive's name
+	b := newBlock(d)
+	if d.NextArg() {
+		return d.Errf("agent_runs takes a matcher and a block, found %q", d.Val()) //nolint:wrapcheck // has file and line
+	}
+	if err := b.each(func(name string) error { return h.unmarshalOption(b, name) }); err != nil {
+		return err
+	}
+	_, record := app.retention()
+	return b.locate(errors.Join(h.check(), h.checkApp(record, app.Store.memory())))
+}
+
+// unmarshalOption parses one subdirective.
+func (h *Handler) unmarshalOption(b *block, name string) error {
+	o, ok := handlerOptions[name]
+	if !ok {
+		return b.unrecognized("subdirective", name, slices.Collect(maps.Keys(handlerOptions)))
+	}
+	if err := b.once(name, o.repeatable); err != nil {
+		return err
+	}
+	return o.parse(h, b)
+}
+
+// Interface guards.
+var (
+	_ caddyfile.Unmarshaler       = (*Handler)(nil)
+	_ httpcaddyfile.UnmarshalFunc = parseDirective
+)

@@ -1,0 +1,54 @@
+package caddymodule
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/authz"
+)
+
+// secretKey is where Caddy's storage keeps the signing key of sessions, which
+// the instances that share the storage share too.
+const secretKey = "agent_runs/session_secret"
+
+// secretTimeout bounds a storage that does not answer.
+const secretTimeout = 15 * time.Second
+
+// storedSecret returns the signing key from a storage, and makes it on first
+// use. The lock keeps two instances from making two.
+func storedSecret(storage certmagic.Storage) (secret []byte, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), secretTimeout)
+	defer cancel()
+	if secret, err = storage.Load(ctx, secretKey); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return secret, wrapSecret(err)
+	}
+	if err := storage.Lock(ctx, secretKey); err != nil {
+		return nil, fmt.Errorf("locking session secret: %w", err)
+	}
+	defer func() {
+		// The time may be up, and the lock must still go.
+		err = errors.Join(err, storage.Unlock(context.WithoutCancel(ctx), secretKey))
+	}()
+	if secret, err = storage.Load(ctx, secretKey); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return secret, wrapSecret(err)
+	}
+	secret = make([]byte, authz.MinSecret)
+	rand.Read(secret) //nolint:errcheck // crypto/rand.Read never fails since Go 1.24
+	if err := storage.Store(ctx, secretKey, secret); err != nil {
+		return nil, fmt.Errorf("storing session secret: %w", err)
+	}
+	return secret, nil
+}
+
+func wrapSecret(err error) error {
+	if err != nil {
+		return fmt.Errorf("reading session secret: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package testkit
+
+import (
+	"strconv"
+	"sync"
+	"testing"
+)
+
+// Each runs f n times as subtests, at most limit at once, and returns when all
+// have ended.
+func Each(t *testing.T, n, limit int, f func(t *testing.T, i int)) {
+	t.Helper()
+	var all sync.WaitGroup
+	turn := make(chan struct{}, limit)
+	for i := range n {
+		turn <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turn }()
+			t.Run(strconv.Itoa(i), func(t *testing.T) { f(t, i) })
+		})
+	}
+	all.Wait()
+}
+
+// Barrier lets n goroutines go on together.
+type Barrier struct{ wait sync.WaitGroup }
+
+// NewBarrier returns a barrier for n goroutines.
+func NewBarrier(n int) *Barrier {
+	b := &Barrier{}
+	b.wait.Add(n)
+	return b
+}
+
+// Wait waits until all n have called it.
+func (b *Barrier) Wait() {
+	b.wait.Done()
+	b.wait.Wait()
+}

@@ -1,0 +1,52 @@
+package dialect
+
+import (
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
+)
+
+// agUI is the Agent User Interaction protocol. A run that asks for something
+// ends, and says so in its outcome.
+var agUI = spec{
+	Dialect: Dialect{
+		Name: "ag-ui", Kind: frame.SSE, Wire: sseWire,
+		generations: []string{"/agent/*/run"},
+		certain:     isRunStart,
+		Failure:     agUIFailure,
+	},
+	find: byMember(memberType),
+	rules: rules{
+		"RUN_STARTED":                   {id: "runId", conversation: "threadId"},
+		"TEXT_MESSAGE_CONTENT":          {text: paths{"delta"}},
+		"TEXT_MESSAGE_CHUNK":            {text: paths{"delta"}},
+		"REASONING_MESSAGE_CONTENT":     {reasoning: paths{"delta"}},
+		"REASONING_MESSAGE_CHUNK":       {reasoning: paths{"delta"}},
+		"THINKING_TEXT_MESSAGE_CONTENT": {reasoning: paths{"delta"}},
+		"TOOL_CALL_START":               {tool: &tool{key: "toolCallId", name: "toolCallName"}},
+		"TOOL_CALL_ARGS":                {tool: &tool{key: "toolCallId", piece: "delta"}},
+		"TOOL_CALL_CHUNK":               {tool: &tool{key: "toolCallId", name: "toolCallName", piece: "delta"}},
+		"TOOL_CALL_RESULT":              {tool: &tool{key: "toolCallId", result: paths{"content"}}},
+		"RUN_FINISHED":                  {end: true, finish: paths{"outcome.type", "outcome"}, usage: aguiUsage, is: "message.completed"},
+		"RUN_ERROR":                     {end: true, fail: paths{""}},
+	},
+	words: map[string]meaning{"interrupt": meansAsking, "cancelled": meansStopped},
+}.dialect()
+
+// aguiUsage is one entry per model that was asked.
+var aguiUsage = &usage{input: []string{"usage.#.inputTokens"}, output: []string{"usage.#.outputTokens"}, whole: true}
+
+func isRunStart(f *frame.Frame) bool {
+	switch doc := gjson.ParseBytes(f.Data); doc.Get("type").Str {
+	case "RUN_STARTED":
+		return doc.Get("threadId").Exists() || doc.Get("runId").Exists()
+	case "RUN_ERROR":
+		return true
+	default:
+		return false
+	}
+}
+
+func agUIFailure(f Failure) [][]byte {
+	return [][]byte{dataFrame(oneLine(map[string]any{"type": "RUN_ERROR", "message": f.Message, "code": f.Code}))}
+}

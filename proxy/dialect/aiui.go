@@ -1,0 +1,63 @@
+package dialect
+
+import (
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
+)
+
+// aiUI is the UI message stream of the AI SDK (versions 5 and later). A stream
+// that was merged from several may have several finish parts, and what an
+// application does when it has finished comes after them: only [DONE] is the
+// end. An error part does not end it either.
+var aiUI = spec{
+	Dialect: Dialect{
+		Name: "ai-ui-v1", Kind: frame.SSE, Wire: sseWire,
+		Resume:  []string{"{start_path}/{conversation_id}/stream"},
+		certain: func(*frame.Frame) bool { return false }, // its header field says so
+		Failure: aiUIFailure,
+	},
+	find: byMember(memberType),
+	rules: rules{
+		"start":                 {id: "messageId"},
+		"text-delta":            {text: paths{"delta"}},
+		"reasoning-delta":       {reasoning: paths{"delta"}},
+		"tool-input-start":      {tool: &tool{key: "toolCallId", name: "toolName"}},
+		"tool-input-delta":      {tool: &tool{key: "toolCallId", piece: "inputTextDelta"}},
+		"tool-input-available":  {tool: &tool{key: "toolCallId", name: "toolName", whole: "input"}},
+		"tool-input-error":      {tool: &tool{key: "toolCallId", result: paths{"errorText"}, failed: true, idle: true}},
+		"tool-output-available": {tool: &tool{key: "toolCallId", result: paths{"output"}, unless: "preliminary"}},
+		"tool-output-error":     {tool: &tool{key: "toolCallId", result: paths{"errorText"}, failed: true}},
+		"tool-output-denied":    {tool: &tool{key: "toolCallId", result: paths{"reason"}, failed: true, idle: true}},
+		"tool-approval-request": {is: "run.waiting", read: func(r *reader, _ gjson.Result, _ *Facts) { r.asking++ }},
+		// Only the server itself can answer inside its own stream.
+		"tool-approval-response": {read: func(r *reader, _ gjson.Result, _ *Facts) { r.asking = max(0, r.asking-1) }},
+		"error":                  {fail: paths{"errorText"}},
+		"abort":                  {settles: meansStopped},
+		"finish":                 {finish: paths{"finishReason"}, read: readFinish, is: "message.completed"},
+		"[DONE]":                 {end: true, bare: true},
+	},
+	words: aiWords,
+}.dialect()
+
+// aiWords are the finish reasons of the AI SDK.
+var aiWords = map[string]meaning{
+	"length": meansCut, "content-filter": meansFiltered, "error": meansFailed,
+}
+
+// readFinish: the reason is optional.
+func readFinish(r *reader, _ gjson.Result, out *Facts) {
+	if out.Outcome == OutcomeNone {
+		r.conclude(r.ordinaryEnd(), out)
+	}
+}
+
+// aiUIFailure: the parts are validated strictly, so there is no room for
+// anything but the text.
+func aiUIFailure(f Failure) [][]byte {
+	part := map[string]any{"type": "error", "errorText": f.Message}
+	if f.Code == codeCancelled {
+		part = map[string]any{"type": "abort"}
+	}
+	return [][]byte{dataFrame(oneLine(part)), doneFrame()}
+}

@@ -1,0 +1,88 @@
+package dialect
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
+)
+
+// langGraph is the stream of a LangGraph server. A run that succeeded and one
+// that was cancelled both just end: a clean end is completed. Its JavaScript
+// client measures the gaps between comments and hangs up after three of them,
+// so two comments must never come close together.
+//
+// The text is that of the graph itself; frames of subgraphs, whose event names
+// have a suffix, do not belong to it.
+var langGraph = spec{
+	Dialect: Dialect{
+		Name: "langgraph", Kind: frame.SSE, CleanEnd: true,
+		Wire:        Wire{IDs: sseWire.IDs, Keepalive: sseWire.Keepalive, KeepaliveGap: 10 * time.Second},
+		Resume:      []string{"/threads/{conversation_id}/runs/{upstream_run_id}/stream"},
+		generations: []string{"/runs/stream", "/runs/wait"},
+		certain:     isRunMetadata,
+		plausible:   func(f *frame.Frame) bool { return len(f.Event) > 0 },
+		Failure:     langGraphFailure,
+	},
+	find: byEvent(memberType),
+	rules: rules{
+		"metadata":         {id: "run_id"},
+		"messages":         {fold: foldMessageTuple},
+		"messages/partial": {fold: foldPartial},
+		"error":            {fail: paths{""}, end: true},
+		"end":              {end: true, bare: true},
+	},
+}.dialect()
+
+// isRunMetadata: LangServe has the same first event, without an attempt.
+func isRunMetadata(f *frame.Frame) bool {
+	return string(f.Event) == "metadata" && gjson.GetBytes(f.Data, "run_id").Exists() && gjson.GetBytes(f.Data, "attempt").Exists()
+}
+
+// foldMessageTuple takes a piece of a message: [piece, metadata].
+func foldMessageTuple(a *answer, doc gjson.Result) {
+	if doc.IsArray() {
+		a.text.add(answerText(doc.Get("0")))
+	}
+}
+
+// foldPartial takes a message that is repeated while it grows.
+func foldPartial(a *answer, doc gjson.Result) {
+	message := doc.Get("0")
+	if id := kept(message.Get("id").Str); id != a.message {
+		a.message, a.settled = id, len(a.text.bytes)
+	}
+	if text := answerText(message); text != "" {
+		a.text.replace(a.settled, text)
+	}
+}
+
+// answerText is the text of a message if it is the model's.
+func answerText(message gjson.Result) string {
+	if kind := message.Get("type").Str; kind != "ai" && kind != "AIMessageChunk" {
+		return ""
+	}
+	var a answer
+	foldContent(&a, message.Get("content"))
+	return a.text.text()
+}
+
+func langGraphFailure(f Failure) [][]byte {
+	return [][]byte{eventFrame("error", f.object(map[string]any{"error": f.Code, "message": f.Message}))}
+}
+
+// RunIDFromHeader returns the id that upstream's header fields give to the
+// run, or nothing.
+func RunIDFromHeader(h http.Header) string {
+	_, run := langGraphLocation(h)
+	return run
+}
+
+// ConversationFromHeader returns the id that upstream's header fields give to
+// the conversation, or nothing.
+func ConversationFromHeader(h http.Header) string {
+	thread, _ := langGraphLocation(h)
+	return thread
+}

@@ -1,0 +1,73 @@
+package dialect
+
+import (
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
+)
+
+// mcp is the Streamable HTTP transport of the Model Context Protocol. Its
+// clients resume by upstream's own ids, and the server may close the stream
+// before it has answered: nothing is added, and a clean end is no error. The
+// answer to the request is the end of the stream.
+var mcp = spec{
+	Dialect: Dialect{
+		Name: "mcp", Kind: frame.SSE, CleanEnd: true,
+		certain: isMCP,
+		// Its error frame would have to repeat the id of the request, which is
+		// not known here.
+		Failure: func(Failure) [][]byte { return nil },
+	},
+	find: findRPC,
+	rules: rules{
+		"notice": {},
+		"result": {end: true, read: readRPC, fold: foldRPC, is: "message.completed"},
+		"error":  {end: true, fail: paths{"error"}},
+	},
+}.dialect()
+
+var (
+	memberRPC    = member(`"jsonrpc"`)
+	memberMethod = member(`"method"`)
+	memberResult = member(`"result"`)
+)
+
+func findRPC(rs rules, f *frame.Frame) (*rule, []byte) {
+	switch data := f.Data; {
+	case !memberRPC.in(data):
+		return nil, nil
+	case memberResult.in(data) && gjson.GetBytes(data, "result").Exists():
+		return rs["result"], data
+	case memberError.in(data) && gjson.GetBytes(data, "error").Exists():
+		return rs["error"], data
+	default:
+		return rs["notice"], data
+	}
+}
+
+// isMCP tells MCP from A2A, which speaks JSON-RPC too but answers one request
+// with many results.
+func isMCP(f *frame.Frame) bool {
+	if !memberRPC.begins(f.Data, '"') {
+		return false
+	}
+	doc := gjson.ParseBytes(f.Data)
+	if doc.Get("jsonrpc").Str != "2.0" {
+		return false
+	}
+	for _, a2a := range []string{"kind", "task", "message", "statusUpdate", "artifactUpdate"} {
+		if doc.Get("result." + a2a).Exists() {
+			return false
+		}
+	}
+	return doc.Get("method").Exists() || doc.Get("result").Exists() || doc.Get("error").Exists()
+}
+
+// readRPC: a result with content is that of a tool. The request named it.
+func readRPC(_ *reader, doc gjson.Result, out *Facts) {
+	out.Observed = doc.Get("result.content").IsArray()
+}
+
+func foldRPC(a *answer, doc gjson.Result) {
+	each(doc.Get("result.content.#.text"), func(text gjson.Result) { a.text.add(text.Str) })
+}

@@ -1,0 +1,141 @@
+package proxy_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/authz"
+	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry/embeddedstore"
+)
+
+// errDial is what the test host takes for a failed dial.
+var errDial = errors.New("connection refused")
+
+// plainHost is a host without a server around it.
+type plainHost struct{ errorRoutes bool }
+
+func (plainHost) Detach(ctx context.Context, r *http.Request, _ proxy.About) *http.Request {
+	return r.Clone(ctx)
+}
+func (plainHost) Annotate(*http.Request, proxy.About) {}
+func (plainHost) Expand(_ *http.Request, template string, h http.Header) string {
+	return strings.ReplaceAll(template, "{release}", h.Get("X-Agent-Release"))
+}
+func (plainHost) Undelivered(err error) bool              { return errors.Is(err, errDial) }
+func (h plainHost) HandlesErrors(*http.Request, int) bool { return h.errorRoutes }
+func (plainHost) Error(status int, err error) error       { return fmt.Errorf("%d: %w", status, err) }
+func (plainHost) OriginalPath(r *http.Request) string     { return r.URL.Path }
+
+// site is a gateway in front of one scripted backend, on a network of its own.
+type site struct {
+	testkit.Client
+	t      *testing.T
+	engine *proxy.Engine
+	store  *embeddedstore.Store
+	log    *bytes.Buffer
+	calls  atomic.Int64
+	broken chan error // what the handler returned to the server
+}
+
+// backend answers one call; n counts from 1.
+type backend func(n int, w http.ResponseWriter, r *http.Request) error
+
+// newSite serves a gateway until the test ends. Inside a bubble, call it
+// inside.
+func newSite(t *testing.T, b backend, change ...func(*proxy.Config)) *site {
+	t.Helper()
+	s := &site{t: t, store: embeddedstore.New(embeddedstore.Options{}), log: &bytes.Buffer{}, broken: make(chan error, 100)}
+	cfg := proxy.DefaultConfig()
+	for _, f := range change {
+		f(&cfg)
+	}
+	metrics := proxy.NewMetrics()
+	s.engine = proxy.NewEngine(s.store, slog.New(slog.NewJSONHandler(s.log, nil)), metrics)
+	h, err := proxy.New(cfg, proxy.Deps{
+		Engine: s.engine, Host: plainHost{}, Log: slog.New(slog.DiscardHandler), Metrics: metrics, LogKey: []byte("test"),
+		Identity: &authz.Header{Subject: testkit.SubjectHeader, Trusted: func(*http.Request) bool { return true }},
+	})
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	next := func(w http.ResponseWriter, r *http.Request) error { return b(int(s.calls.Add(1)), w, r) }
+	s.Client = testkit.ServePipe(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := h.ServeHTTP(w, r, next); err != nil {
+			s.broken <- err
+			w.WriteHeader(http.StatusBadGateway)
+		}
+	})).As("user-a")
+	t.Cleanup(func() {
+		now, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = s.engine.Close(now) // its error is the cancelled context
+		s.store.Close()
+	})
+	return s
+}
+
+// openaiChat makes the dialect known from the start.
+func openaiChat(c *proxy.Config) { c.Dialect = "openai-chat" }
+
+func generic(c *proxy.Config) { c.Dialect = "generic" }
+
+// chatFrame is one delta of an OpenAI chat stream.
+func chatFrame(text string) string {
+	return `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":"` + text + `"}}]}` + "\n\n"
+}
+
+const chatDone = "data: [DONE]\n\n"
+
+// sse begins an event stream.
+func sse(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.WriteHeader(http.StatusOK)
+}
+
+// say writes one piece to the gateway; an error means that it hung up.
+func say(w http.ResponseWriter, text string) error {
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// pause waits like a backend that respects its caller's leaving.
+func pause(r *http.Request, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-r.Context().Done():
+		return context.Cause(r.Context())
+	}
+}
+
+// hangUp is how a proxy ends when its caller left in mid-body.
+func hangUp() { panic(http.ErrAbortHandler) }
+
+// inBubble runs a test in a bubble: time passes when nobody moves.
+func inBubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
+
+// datas joins the data of events.
+func datas(events []testkit.Event) string {
+	all := make([]string, 0, len(events))
+	for _, e := range events {
+		all = append(all, e.Data)
+	}
+	return strings.Join(all, "|")
+}

@@ -1,0 +1,220 @@
+package embeddedstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+)
+
+// Admit implements [runregistry.Admitter]. The claims' lock makes it one step.
+func (s *Store) Admit(ctx context.Context, a *runregistry.Admission) (*runregistry.Decision, error) {
+	d, err := s.admit(ctx, a)
+	if err != nil {
+		return nil, fmt.Errorf("admitting run: %w", err)
+	}
+	return d, nil
+}
+
+func (s *Store) admit(ctx context.Context, a *runregistry.Admission) (*runregistry.Decision, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	s.sweepLocked(now, everything)
+	if r := s.runs.get(a.Run); r != nil {
+		return r.decide(runregistry.MatchNone), nil // the reply to the first was lost
+	}
+	if d, err := s.matchLocked(a, now); d != nil || err != nil {
+		return d, err
+	}
+	return s.startLocked(a, now)
+}
+
+// matchLocked looks for the run that the request repeats.
+func (s *Store) matchLocked(a *runregistry.Admission, now time.Time) (*runregistry.Decision, error) {
+	acct := s.claims.accounts[a.Subject]
+	switch {
+	case acct == nil:
+		return nil, nil
+	case !a.Key.IsZero():
+		return acct.matchKey(a)
+	case a.Implicit.IsZero():
+		return nil, nil
+	}
+	if d := s.matchConversation(a); d != nil {
+		return d, nil
+	}
+	return acct.matchDelivery(a, now), nil
+}
+
+func (c *account) matchKey(a *runregistry.Admission) (*runregistry.Decision, error) {
+	r, claimed := c.keys[request{a.Route, a.Key}]
+	switch {
+	case !claimed:
+		return nil, nil
+	case r == nil:
+		return nil, runregistry.ErrDeleted
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.rec.Fingerprint != a.Fingerprint:
+		return nil, runregistry.ErrKeyReused
+	case a.KeyConflict && r.rec.State.Active():
+		return nil, &runregistry.InProgressError{Run: r.id}
+	}
+	return r.attachLocked(runregistry.MatchKey), nil
+}
+
+// matchConversation finds the equal request that keeps the conversation busy.
+func (s *Store) matchConversation(a *runregistry.Admission) *runregistry.Decision {
+	d := s.claims.dialogueOf(place{a.Scope, a.Conversation})
+	if d == nil {
+		return nil
+	}
+	r := d.current()
+	if r.subject != a.Subject || r.echo != (request{a.Route, a.Implicit}) {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !a.Resumes(&r.rec) {
+		return nil
+	}
+	return r.attachLocked(runregistry.MatchConversation)
+}
+
+// matchDelivery finds the newest broken delivery of an equal request. The
+// attached delivery is pending, so that nobody else claims the same.
+func (c *account) matchDelivery(a *runregistry.Admission, now time.Time) *runregistry.Decision {
+	echoes := c.echoes[request{a.Route, a.Implicit}]
+	if echoes == nil {
+		return nil
+	}
+	for _, r := range echoes.before(0) {
+		d, old := r.claimDelivery(a, now)
+		if d != nil || old {
+			return d
+		}
+	}
+	return nil
+}
+
+// claimDelivery attaches the admission to r if it may be taken for its retry.
+// It also reports whether r is so old that older ones need not be looked at.
+func (r *run) claimDelivery(a *runregistry.Admission, now time.Time) (d *runregistry.Decision, old bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a.Repeats(&r.rec, now) {
+		return r.attachLocked(runregistry.MatchDelivery), false
+	}
+	return nil, now.Sub(r.rec.CreatedAt) > a.ImplicitWindow
+}
+
+// attachLocked counts one more delivery of r.
+func (r *run) attachLocked(m runregistry.Match) *runregistry.Decision {
+	r.rec.Attach()
+	return &runregistry.Decision{Match: m, Record: r.copyLocked(), Watch: r.watchers.join(true)}
+}
+
+// decide is the decision for a new run.
+func (r *run) decide(m runregistry.Match) *runregistry.Decision {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return &runregistry.Decision{
+		Match:  m,
+		Record: r.copyLocked(),
+		Lease:  runregistry.Lease{Run: r.id, Epoch: r.rec.Epoch},
+		Watch:  r.watchers.join(true),
+	}
+}
+
+// startLocked starts a new run, if the conversation is to be had, and the
+// limits leave room. Until that is sure it changes nothing.
+func (s *Store) startLocked(a *runregistry.Admission, now time.Time) (*runregistry.Decision, error) {
+	losers, err := s.contestLocked(a)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.roomLocked(a, losers); err != nil {
+		return nil, err
+	}
+	for _, r := range losers {
+		s.supersedeLocked(r, now)
+	}
+	r := newRun(a, now)
+	s.claims.enter(r)
+	s.chargeLocked(r) // nobody else knows r yet
+	s.runs.add(r)
+	d := r.decide(runregistry.MatchNone)
+	if n := len(losers); n > 0 {
+		d.Superseded = losers[n-1].id
+	}
+	return d, nil
+}
+
+// contestLocked returns the runs that must give the conversation away, or why
+// they do not.
+func (s *Store) contestLocked(a *runregistry.Admission) ([]*run, error) {
+	d := s.claims.dialogueOf(place{a.Scope, a.Conversation})
+	if d == nil || a.Busy == runregistry.BusyAllow {
+		return nil, nil
+	}
+	for _, r := range slices.Backward(d.holders) {
+		if busy := r.busy(a); !a.Replaces(busy) {
+			return nil, busy
+		}
+	}
+	return slices.Clone(d.holders), nil
+}
+
+func (r *run) busy(a *runregistry.Admission) *runregistry.BusyError {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return &runregistry.BusyError{
+		Run:     r.id,
+		Mine:    r.subject == a.Subject,
+		Readers: r.watchers.reading(),
+		Ending:  r.rec.Ending,
+	}
+}
+
+// errFull is why the store is unavailable for new runs.
+var errFull = fmt.Errorf("%w: memory bound is reached", runregistry.ErrUnavailable)
+
+// roomLocked checks the limits. Runs that will give way no longer count.
+func (s *Store) roomLocked(a *runregistry.Admission, losers []*run) error {
+	if acct := s.claims.accounts[a.Subject]; acct != nil && a.ActiveLimit > 0 {
+		active := acct.active
+		for _, r := range losers {
+			if r.account == acct {
+				active--
+			}
+		}
+		if active >= a.ActiveLimit {
+			return &runregistry.LimitError{Limit: "active_runs_per_subject", Max: a.ActiveLimit}
+		}
+	}
+	if s.used.Load() >= s.memory {
+		return errFull
+	}
+	return nil
+}
+
+// supersedeLocked stops a run and takes its conversation and its place in the
+// limit. One that was not dispatched has ended with that.
+func (s *Store) supersedeLocked(r *run, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rec.Stop(runregistry.ReasonSuperseded, now)
+	s.claims.release(r)
+	if r.rec.State.Terminal() {
+		s.endedLocked(r, &runregistry.Settlement{})
+	}
+	r.watchers.wake()
+}

@@ -1,0 +1,166 @@
+package embeddedstore
+
+import (
+	"sync"
+	"time"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+)
+
+// run is one run: its record, its log, and who watches it.
+type run struct {
+	// Fixed at its admission.
+	id      runregistry.RunID
+	subject runregistry.Subject
+	scope   runregistry.Scope
+	key     request // zero digest: the start had no key
+	echo    request // zero digest: nothing repeats it implicitly
+	limits  runregistry.LogLimits
+
+	watchers hub
+	deadline deadline // of what run.dueAtLocked says
+
+	// Store.mu guards its place in the claims.
+	account  *account
+	dialogue *dialogue // nil without a conversation
+	holding  bool      // it holds its conversation and counts in the limit
+	listed   uint64    // its numbers in the rosters
+	echoed   uint64
+	spoken   uint64
+
+	mu      sync.RWMutex // guards everything below
+	rec     runregistry.Record
+	log     frameLog
+	charged int64 // what the store's memory account has for it
+	gone    bool  // deleted or expired
+}
+
+// runOverhead is the memory of a run without frames and snapshot: record,
+// index entries and locks, roughly.
+const runOverhead = 2 << 10
+
+func newRun(a *runregistry.Admission, now time.Time) *run {
+	r := &run{
+		id: a.Run, subject: a.Subject, scope: a.Scope, limits: a.Limits,
+		rec: *a.NewRecord(now),
+	}
+	r.key = request{a.Route, a.Key}
+	if a.Key.IsZero() {
+		r.echo = request{a.Route, a.Implicit}
+	}
+	r.deadline.run = r
+	return r
+}
+
+// snapshot returns the caller's own copy of the record.
+func (r *run) snapshot() (*runregistry.Record, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.gone {
+		return nil, runregistry.ErrNoRun
+	}
+	return r.copyLocked(), nil
+}
+
+// copyLocked is snapshot for those who hold r.mu.
+func (r *run) copyLocked() *runregistry.Record {
+	rec := r.rec
+	return &rec
+}
+
+// writableLocked reports why the holder of an epoch may not write, if so.
+func (r *run) writableLocked(e runregistry.Epoch) error {
+	switch {
+	case r.gone:
+		return runregistry.ErrNoRun
+	case e != r.rec.Epoch:
+		return runregistry.ErrFenced
+	}
+	return nil
+}
+
+// appendLocked stores a batch; see [Store.Append]. It reports whether anything
+// changed.
+func (r *run) appendLocked(b *runregistry.Batch, now time.Time) (runregistry.Appended, bool, error) {
+	switch s := r.rec.State; {
+	case s.Terminal():
+		return runregistry.Appended{Last: r.rec.LastSeq}, false, runregistry.ErrSettled
+	case s == runregistry.Queued:
+		return runregistry.Appended{}, false, &runregistry.TransitionError{From: s, To: runregistry.Running}
+	case s == runregistry.Cancelling:
+		changed := r.rec.Advance(b.Progress)
+		return runregistry.Appended{Last: r.rec.LastSeq, Stopping: true}, changed, nil
+	case b.After > r.rec.LastSeq:
+		return runregistry.Appended{Last: r.rec.LastSeq}, false, &runregistry.GapError{Last: r.rec.LastSeq}
+	}
+	stored := r.storeLocked(b, now)
+	changed := r.rec.Advance(b.Progress)
+	return runregistry.Appended{Last: r.rec.LastSeq}, stored || changed, nil
+}
+
+// storeLocked appends the frames that the log does not have yet.
+func (r *run) storeLocked(b *runregistry.Batch, now time.Time) bool {
+	known := r.rec.LastSeq - b.After
+	if known >= runregistry.Seq(len(b.Frames)) {
+		return false
+	}
+	frames := b.Frames[known:]
+	var size int64
+	for i, f := range frames {
+		r.log.append(r.rec.LastSeq+1+runregistry.Seq(i), f, now) //nolint:gosec // i is an index
+		size += int64(len(f))
+	}
+	r.rec.Grow(len(frames), size, now)
+	r.log.trim(r.limits)
+	r.rec.FirstSeq = r.log.first()
+	return true
+}
+
+// pageLocked reads frames; see [Store.Read].
+func (r *run) pageLocked(q *runregistry.PageQuery) (runregistry.Page, error) {
+	page := runregistry.Page{
+		Frames: q.Into[:0],
+		State:  r.rec.State,
+		First:  r.rec.FirstSeq,
+		Last:   r.rec.LastSeq,
+		Final:  r.rec.FinalSeq,
+	}
+	switch {
+	case q.After >= page.Last:
+	case page.First == 0 || q.After+1 < page.First:
+		return page, runregistry.ErrExpired
+	default:
+		limit := q.MaxBytes
+		if limit <= 0 {
+			limit = runregistry.PageBytes
+		}
+		page.Frames = r.log.page(page.Frames, q.After, limit)
+	}
+	return page, nil
+}
+
+// expireFramesLocked drops the log and keeps the record.
+func (r *run) expireFramesLocked() {
+	r.log.drop()
+	r.rec.FirstSeq = 0
+	r.rec.Revision++
+}
+
+// dueAtLocked returns when something about the ended run ends next.
+func (r *run) dueAtLocked(keyed bool) time.Time {
+	at := r.rec.ExpiresAt
+	if keyed {
+		at = earlier(at, r.rec.KeyExpiresAt())
+	}
+	if r.rec.FirstSeq > 0 {
+		at = earlier(at, r.rec.FramesExpireAt)
+	}
+	return at
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

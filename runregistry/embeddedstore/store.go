@@ -1,0 +1,169 @@
+package embeddedstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+)
+
+// defaultMemory bounds a store whose options do not.
+const defaultMemory = 1 << 30
+
+// Options are the settings of a store. The zero value is usable.
+type Options struct {
+	// Memory is the number of bytes above which new runs are refused; 0 means
+	// 1 GiB. Frames, snapshots and a flat sum per run count.
+	Memory int64
+}
+
+// Store is the embedded engine.
+type Store struct {
+	memory int64
+	used   atomic.Int64
+
+	mu     sync.Mutex // guards what runs compete for; taken before a run's lock
+	claims claims
+	agenda agenda
+
+	runs directory
+
+	kick     chan struct{} // capacity 1: the earliest deadline changed
+	done     chan struct{} // closed by Close
+	closing  sync.Once
+	sweeping sync.WaitGroup
+}
+
+var _ runregistry.Store = (*Store)(nil)
+
+// New opens a store. The caller must close it.
+func New(o Options) *Store {
+	if o.Memory <= 0 {
+		o.Memory = defaultMemory
+	}
+	s := &Store{
+		memory: o.Memory,
+		claims: newClaims(),
+		runs:   directory{byID: make(map[runregistry.RunID]*run)},
+		kick:   make(chan struct{}, 1),
+		done:   make(chan struct{}),
+	}
+	s.sweeping.Go(s.sweep)
+	return s
+}
+
+// Close ends the store; what it kept is gone. Calls that follow get
+// [runregistry.ErrUnavailable], and watchers are woken to find that out. It
+// returns when no goroutine of the store is left, and may be called again.
+func (s *Store) Close() {
+	s.closing.Do(func() {
+		close(s.done)
+		s.runs.wakeAll()
+	})
+	s.sweeping.Wait()
+}
+
+// Used returns the memory that counts against the bound, in bytes.
+func (s *Store) Used() int64 { return s.used.Load() }
+
+var errClosed = errors.New("store is closed")
+
+// ready reports why the store may not be used, if so.
+func (s *Store) ready(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", runregistry.ErrUnavailable, context.Cause(ctx))
+	}
+	select {
+	case <-s.done:
+		return fmt.Errorf("%w: %w", runregistry.ErrUnavailable, errClosed)
+	default:
+		return nil
+	}
+}
+
+// find returns a run, after ending what is due of it. s.mu must not be held.
+func (s *Store) find(ctx context.Context, id runregistry.RunID) (*run, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	r := s.runs.get(id)
+	if r == nil {
+		return nil, runregistry.ErrNoRun
+	}
+	if now := time.Now(); r.deadline.passed(now) {
+		s.mu.Lock()
+		s.sweepLocked(now, everything)
+		s.mu.Unlock()
+	}
+	return r, nil // if it has just been removed, it says so itself
+}
+
+// findLocked is find for those who hold s.mu, and have the claims up to date
+// when it returns.
+func (s *Store) findLocked(ctx context.Context, id runregistry.RunID, now time.Time) (*run, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	s.sweepLocked(now, everything)
+	if r := s.runs.get(id); r != nil {
+		return r, nil
+	}
+	return nil, runregistry.ErrNoRun
+}
+
+// chargeLocked brings the memory account up to date; r.mu must be held.
+func (s *Store) chargeLocked(r *run) {
+	size := runOverhead + r.log.held + int64(len(r.rec.Snapshot))
+	if size != r.charged {
+		s.used.Add(size - r.charged)
+		r.charged = size
+	}
+}
+
+// removeLocked forgets a run that has ended; r.mu and s.mu must be held.
+func (s *Store) removeLocked(r *run) {
+	s.agenda.drop(&r.deadline)
+	s.claims.leave(r)
+	s.runs.remove(r.id)
+	s.used.Add(-r.charged)
+	r.charged, r.gone = 0, true
+	r.log.drop()
+	r.rec.Snapshot = nil
+}
+
+// directory finds runs by id. It has a lock of its own, since every call looks
+// here and few change it.
+type directory struct {
+	mu   sync.RWMutex // guards everything below
+	byID map[runregistry.RunID]*run
+}
+
+func (d *directory) get(id runregistry.RunID) *run {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.byID[id]
+}
+
+func (d *directory) add(r *run) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.byID[r.id] = r
+}
+
+func (d *directory) remove(id runregistry.RunID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.byID, id)
+}
+
+func (d *directory) wakeAll() {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for _, r := range d.byID {
+		r.watchers.wake()
+	}
+}

@@ -1,0 +1,131 @@
+package storetest
+
+import (
+	"errors"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+)
+
+var progressTests = []test{
+	{"a start makes a whole record", progressOfStart},
+	{"the intent makes an effect possible", progressIntent},
+	{"nothing is dispatched twice", progressIntentTwice},
+	{"progress reaches the record", progressReaches},
+	{"a run waits and goes on", progressWaits},
+	{"a record is the caller's own copy", progressIsCopied},
+	{"every visible change grows the revision", progressRevision},
+}
+
+func progressOfStart(f *fixture) {
+	d := f.start(in("c"), body("b"), func(a *runregistry.Admission) {
+		a.Release, a.Resource, a.Model, a.Dialect = "rel", "res", "mod", "dia"
+	})
+	rec := f.load(d.Record.ID)
+	want(f, "lease", d.Lease, runregistry.Lease{Run: rec.ID, Epoch: rec.Epoch})
+	want(f, "subject", rec.Subject, alice)
+	want(f, "scope", rec.Scope, runregistry.SubjectScope(alice))
+	want(f, "conversation", rec.Conversation, "c")
+	want(f, "named", rec.Named, true)
+	want(f, "route", rec.Route, "chat")
+	want(f, "attempt", rec.Attempt, 1)
+	want(f, "state", rec.State, runregistry.Queued)
+	want(f, "effect", rec.Effect, runregistry.EffectNone)
+	want(f, "release, resource, model, dialect", rec.Release+rec.Resource+rec.Model+rec.Dialect, "relresmoddia")
+	want(f, "format", rec.Format, runregistry.FormatSSE)
+	want(f, "fingerprint", rec.Fingerprint, digest("b"))
+	want(f, "retention", rec.Retention, retention)
+	want(f, "deliveries", rec.Delivery, runregistry.Delivery{Pending: 1})
+	want(f, "created", rec.CreatedAt.IsZero(), false)
+	want(f, "expiry while active", rec.ExpiresAt.IsZero() && rec.FramesExpireAt.IsZero(), true)
+}
+
+func progressIntent(f *fixture) {
+	d := f.start()
+	rec, err := f.Intend(f.ctx, d.Lease)
+	if err != nil {
+		f.Fatal(err)
+	}
+	want(f, "state", rec.State, runregistry.Running)
+	want(f, "effect", rec.Effect, runregistry.EffectPossible)
+	want(f, "dispatched", rec.DispatchedAt.IsZero(), false)
+}
+
+func progressIntentTwice(f *fixture) {
+	l := f.running()
+	for _, state := range []runregistry.State{runregistry.Running, runregistry.Waiting, runregistry.Cancelling} {
+		if state == runregistry.Cancelling {
+			f.stop(l.Run)
+		} else {
+			f.advance(l, runregistry.Progress{State: state})
+		}
+		_, err := f.Intend(f.ctx, l)
+		if e, ok := errors.AsType[*runregistry.TransitionError](err); !ok || e.From != state {
+			f.Errorf("got error %v, want a forbidden move from %s", err, state)
+		}
+	}
+	f.complete(l)
+	rec, err := f.Intend(f.ctx, l)
+	f.wantErr("intent of an ended run", err, runregistry.ErrSettled)
+	want(f, "state told", rec.State, runregistry.Cancelled)
+}
+
+func progressReaches(f *fixture) {
+	l := f.running()
+	f.advance(l, runregistry.Progress{
+		Format: runregistry.FormatNDJSON, Dialect: "d", Model: "m", UpstreamID: "up", Release: "r",
+		Response: &runregistry.Response{Status: 201, Stream: true},
+		Usage:    &runregistry.Usage{InputTokens: 2, Reported: true},
+		Effect:   runregistry.EffectObserved, Snapshot: []byte(`{"text":"t"}`), SnapshotSeq: 9,
+	})
+	f.advance(l, runregistry.Progress{Effect: runregistry.EffectPossible})
+	rec := f.load(l.Run)
+	want(f, "names", string(rec.Format)+rec.Dialect+rec.Model+rec.UpstreamID+rec.Release, "ndjsondmupr")
+	want(f, "status", rec.Response.Status, 201)
+	want(f, "usage", rec.Usage, runregistry.Usage{InputTokens: 2, Reported: true})
+	want(f, "effect", rec.Effect, runregistry.EffectObserved)
+	want(f, "snapshot", string(rec.Snapshot), `{"text":"t"}`)
+	want(f, "snapshot number", rec.SnapshotSeq, 9)
+}
+
+func progressWaits(f *fixture) {
+	l := f.running()
+	for _, s := range []runregistry.State{runregistry.Waiting, runregistry.Running, runregistry.Waiting} {
+		f.advance(l, runregistry.Progress{State: s})
+		want(f, "state", f.load(l.Run).State, s)
+	}
+	f.advance(l, runregistry.Progress{State: runregistry.Completed})
+	want(f, "state after what is no progress", f.load(l.Run).State, runregistry.Waiting)
+}
+
+func progressIsCopied(f *fixture) {
+	l := f.running(in("c"))
+	rec := f.load(l.Run)
+	rec.State, rec.Conversation = runregistry.Failed, "x"
+	want(f, "state", f.load(l.Run).State, runregistry.Running)
+	want(f, "conversation", f.current("c").Conversation, "c")
+	f.bind(l, "d")
+	want(f, "conversation of the older copy", rec.Conversation, "x")
+}
+
+func progressRevision(f *fixture) {
+	d := f.start(in("c"))
+	last := d.Record.Revision
+	for _, step := range []struct {
+		name string
+		do   func()
+	}{
+		{"intent", func() { f.intend(d.Lease) }},
+		{"frame", func() { f.add(d.Lease, 0, "one") }},
+		{"progress", func() { f.advance(d.Lease, runregistry.Progress{Model: "m"}) }},
+		{"alias", func() { f.bind(d.Lease, "theirs") }},
+		{"stop", func() { f.stop(d.Lease.Run) }},
+		{"settle", func() { f.complete(d.Lease) }},
+	} {
+		step.do()
+		now := f.load(d.Lease.Run).Revision
+		if now <= last {
+			f.Errorf("after %s: got revision %d, want more than %d", step.name, now, last)
+		}
+		last = now
+	}
+}
