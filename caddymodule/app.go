@@ -141,13 +141,13 @@ func (a *App) checkRetention() error {
 	frames, record := a.retention()
 	switch {
 	case a.FrameRetention < 0:
-		return wrong("frame_retention", frames.String(), "a duration above 0")
+		return wrong("frame_retention", words(frames), "a duration above 0")
 	case a.RecordRetention < 0:
-		return wrong("record_retention", record.String(), "a duration above 0")
+		return wrong("record_retention", words(record), "a duration above 0")
 	case frames > record && a.FrameRetention != 0:
-		return clash("frame_retention", "%v is longer than record_retention %v: frames go with their record", frames, record)
+		return clash("frame_retention", "%s is longer than record_retention %s: frames go with their record", words(frames), words(record))
 	case frames > record:
-		return clash("record_retention", "%v is shorter than frame_retention %v: frames go with their record", record, frames)
+		return clash("record_retention", "%s is shorter than frame_retention %s: frames go with their record", words(record), words(frames))
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (s Shutdown) check() error {
 	case s.Mode != "" && s.Mode != "finish" && s.Mode != "release":
 		return wrong("shutdown", s.Mode, shutdownAllowed)
 	case s.Max < 0:
-		return wrong("shutdown", time.Duration(s.Max).String(), "finish with a duration above 0, release")
+		return wrong("shutdown", words(time.Duration(s.Max)), "finish with a duration above 0, release")
 	case s.Mode == "release" && s.Max != 0:
 		return clash("shutdown", "release takes no duration")
 	}

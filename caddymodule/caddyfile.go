@@ -28,7 +28,7 @@ func parseDirective(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error)
 	h.Next() // the directive's name
 	matcher, err := h.ExtractMatcherSet()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // has file and line
+		return nil, h.WrapErr(err) //nolint:wrapcheck // this is the wrapping
 	}
 	handler := new(Handler)
 	if err := handler.unmarshal(h.Dispenser, globalApp(h)); err != nil {

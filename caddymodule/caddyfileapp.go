@@ -71,8 +71,12 @@ const storeAllowed = "embedded, memory"
 
 func parseStore(a *App, b *block) error {
 	args := b.RemainingArgs()
-	if len(args) != 1 || args[0] != "embedded" && args[0] != "memory" {
-		return b.Errf("unrecognized store %q, allowed: %s", strings.Join(args, " "), storeAllowed)
+	if len(args) == 0 {
+		return b.WrapErr(wrong("store", "", storeAllowed))
+	}
+	if len(args) > 1 || args[0] != "embedded" && args[0] != "memory" {
+		// What follows the name may be an address with a password.
+		return b.Errf("unrecognized store %q, allowed: %s", args[0], storeAllowed)
 	}
 	a.Store.Kind = args[0]
 	return parseOptions(&a.Store, b, "store", storeOptions)

@@ -55,7 +55,7 @@ func (b *block) unrecognized(what, name string, allowed []string) error {
 	if b.prefix != "" {
 		where = " of " + strings.TrimSuffix(b.prefix, ".")
 	}
-	return b.Errf("unrecognized %s%s %q, allowed: %s", what, where, name, strings.Join(allowed, ", "))
+	return b.Errf("unrecognized %s %q%s, allowed: %s", what, name, where, strings.Join(allowed, ", "))
 }
 
 // locate adds file and line to the first mistake of a check.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -84,6 +85,17 @@ func parseSize(text string) (Size, error) {
 		return 0, fmt.Errorf("found %q, allowed: a size such as 8MiB", text)
 	}
 	return Size(n), nil
+}
+
+// words writes a duration as people do: 24h, not 24h0m0s.
+func words(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
 }
 
 // durationOr returns the configured duration, or the default for one that is

@@ -69,7 +69,7 @@ func (h *Handler) checkResumePath() error {
 	for _, p := range h.ResumePath {
 		switch {
 		case p == "off" && len(h.ResumePath) > 1:
-			errs = append(errs, clash("resume_path", "off does not go with %s", strings.Join(h.ResumePath, " ")))
+			errs = append(errs, clash("resume_path", "off does not go with other paths"))
 		case p == "auto" || p == "off":
 		case !isTemplate(p, "conversation_id", "upstream_run_id"):
 			errs = append(errs, wrong("resume_path", p, resumeAllowed))
@@ -156,7 +156,7 @@ func (h *Handler) checkDurations() error {
 	var errs []error
 	positive := func(option string, d caddy.Duration) {
 		if d < 0 {
-			errs = append(errs, wrong(option, time.Duration(d).String(), "a duration above 0"))
+			errs = append(errs, wrong(option, words(time.Duration(d)), "a duration above 0"))
 		}
 	}
 	positive("cancel_deadline", h.CancelDeadline)
@@ -189,12 +189,12 @@ func (h *Handler) checkRelations() error {
 			{"frame_idle_timeout", c.FrameIdle},
 		} {
 			if c.Keepalive >= limit.after {
-				errs = append(errs, clash("keepalive", "%v is not shorter than %s %v: no reader would ever get one", c.Keepalive, limit.option, limit.after))
+				errs = append(errs, clash("keepalive", "%s is not shorter than %s %s: no reader would ever get one", words(c.Keepalive), limit.option, words(limit.after)))
 			}
 		}
 	}
 	if c.EarlyHeaders >= c.HeaderTimeout {
-		errs = append(errs, clash("early_headers", "%v is not shorter than response_header_timeout %v", c.EarlyHeaders, c.HeaderTimeout))
+		errs = append(errs, clash("early_headers", "%s is not shorter than response_header_timeout %s", words(c.EarlyHeaders), words(c.HeaderTimeout)))
 	}
 	return errors.Join(errs...)
 }
@@ -205,7 +205,7 @@ func (i *Idempotency) check() error {
 	}
 	var errs []error
 	if i.Window < 0 {
-		errs = append(errs, wrong("idempotency.window", time.Duration(i.Window).String(), "a duration above 0"))
+		errs = append(errs, wrong("idempotency.window", words(time.Duration(i.Window)), "a duration above 0"))
 	}
 	if i.OnRunning != "" && i.OnRunning != "attach" && i.OnRunning != "conflict" {
 		errs = append(errs, wrong("idempotency.on_running", i.OnRunning, "attach, conflict"))
@@ -220,7 +220,7 @@ func (o *OnDisconnect) check() error {
 	case o.Action != "" && o.Action != "continue" && o.Action != "cancel":
 		return wrong("on_disconnect", o.Action, onDisconnectAllowed)
 	case o.After < 0:
-		return wrong("on_disconnect", time.Duration(o.After).String(), "cancel after a duration above 0")
+		return wrong("on_disconnect", words(time.Duration(o.After)), "cancel after a duration above 0")
 	case o.After > 0 && o.Action != "cancel":
 		return clash("on_disconnect", "only cancel takes a duration")
 	}
@@ -252,7 +252,7 @@ func (l *Limits) check() error {
 		size   Size
 	}{{"request_body", l.RequestBody}, {"frame", l.Frame}, {"run_bytes", l.RunBytes}} {
 		if s.size < 0 || s.option == "frame" && s.size > maxFrame {
-			errs = append(errs, wrong("limits."+s.option, s.size.String(), "a size above 0"))
+			errs = append(errs, wrong("limits."+s.option, s.size.String(), "a size above 0 and below 2GiB"))
 		}
 	}
 	if runBytes := l.runBytes(); l.Frame > runBytes {
@@ -273,7 +273,7 @@ func (h *Handler) checkCORS() error {
 func (h *Handler) checkApp(record time.Duration, memory Size) error {
 	var errs []error
 	if i := h.Idempotency; i != nil && time.Duration(i.Window) > record {
-		errs = append(errs, clash("idempotency.window", "%v is longer than record_retention %v: a key goes with its record", time.Duration(i.Window), record))
+		errs = append(errs, clash("idempotency.window", "%s is longer than record_retention %s: a key goes with its record", words(time.Duration(i.Window)), words(record)))
 	}
 	if l := h.Limits; l != nil && l.RunBytes > memory {
 		errs = append(errs, clash("limits.run_bytes", "%v is more than the memory of the store, %v", l.RunBytes, memory))

@@ -209,7 +209,7 @@ func (h *Handler) belowStart(path, rest string) (string, bool) {
 }
 
 func (h *Handler) isStartPath(path string) bool {
-	if _, started := h.started.Load(path); started {
+	if h.started.has(path) {
 		return true
 	}
 	for _, p := range h.cfg.Starts {

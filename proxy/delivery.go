@@ -157,6 +157,9 @@ func (d *delivery) stream(ctx context.Context, seat *seat) error {
 	if early {
 		t.view = d.h.earlyView()
 	}
+	if d.pump != nil {
+		t.throttle = d.pump.throttle
+	}
 	if err := t.ctrl.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		d.event(runregistry.DeliveryBrokeLate)
 		return nil

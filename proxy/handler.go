@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/authz"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
@@ -22,9 +20,8 @@ type Handler struct {
 	// started are paths that have started a run in this process, for resume
 	// paths that hang below them; hinted are paths whose missing start line was
 	// logged.
-	started sync.Map
-	hinted  sync.Map
-	hints   atomic.Int64
+	started paths
+	hinted  paths
 }
 
 // New returns a handler. Configuration mistakes that only the handler can see

@@ -87,7 +87,7 @@ func streamHeader(h http.Header) {
 // mergeHeader copies src over dst.
 func mergeHeader(dst, src http.Header) {
 	for name, values := range src {
-		if name == "Vary" {
+		if name == "Vary" || name == "Set-Cookie" {
 			values = append(slices.Clone(dst[name]), values...)
 		}
 		dst[name] = slices.Clone(values)

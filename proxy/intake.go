@@ -28,6 +28,7 @@ func (p *pump) answer(status int) {
 		return // reverse_proxy writes 499 when we hang up before an answer
 	}
 	p.status = status
+	p.busy = status == http.StatusServiceUnavailable && p.header.Get("Retry-After") != ""
 	p.lastByte, p.lastSeen = time.Now(), time.Now()
 	p.chooseDialect()
 	kind := p.framing()
@@ -140,7 +141,17 @@ func (p *pump) write(b []byte) error {
 		_, err := d.Write(b)
 		return err
 	}
-	return p.feed(b)
+	err := p.feed(b)
+	if err == nil && p.isPlain() {
+		p.throttle.produced(p.ctx, len(b))
+	}
+	return err
+}
+
+func (p *pump) isPlain() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.stream
 }
 
 func (p *pump) currentDecoder() *decoder {

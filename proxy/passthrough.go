@@ -68,17 +68,11 @@ func (w *passWriter) look(status int) {
 	}
 }
 
-// maxHints bounds how many paths are remembered for hints.
-const maxHints = 100
-
 // hintStart logs, once per path, the start line that would make a stream a
 // run.
 func (h *Handler) hintStart(r *http.Request) {
 	path := r.URL.Path
-	if _, known := h.hinted.Load(path); known || h.hints.Add(1) > maxHints {
-		return
-	}
-	if _, known := h.hinted.LoadOrStore(path, true); known {
+	if !h.hinted.add(path) {
 		return
 	}
 	h.deps.Log.Info("a request was answered by a stream but is no start; add a start line to make it a run",

@@ -59,6 +59,8 @@ type pump struct {
 	deleteAfter atomic.Bool
 	// first are the header fields that only the first delivery gets.
 	first atomic.Pointer[http.Header]
+	// throttle holds a plain body back while the start's client lags.
+	throttle *throttle
 	// failure is what the next handler returned before it answered; the start's
 	// own client may get it through error routes.
 	failure atomic.Pointer[error]
@@ -72,6 +74,7 @@ type pump struct {
 	header   http.Header
 	status   int // 0 until upstream answered
 	stream   bool
+	busy     bool // 503 with Retry-After: upstream did no work
 	kind     frame.Kind
 	decoder  *decoder
 	dialect  *dialect.Dialect
@@ -160,6 +163,13 @@ func (p *pump) dispatch() (end ending) {
 		w.WriteHeader(http.StatusOK) // what net/http does for a handler that writes nothing
 	}
 	return ending{err: err}
+}
+
+// release tells the pump that the start's own client is served or gone.
+func (p *pump) release() {
+	if p != nil {
+		p.throttle.release()
+	}
 }
 
 // startGuard settles the run even if the next handler ignores that its context

@@ -296,11 +296,11 @@ func (h *Handler) admitAndServe(w http.ResponseWriter, s *start, next Next) erro
 	d := h.newDelivery(w, s.r, decision.Record, s.links, decision.Watch)
 	d.replayed = decision.Match != runregistry.MatchNone
 	if decision.Match == runregistry.MatchNone {
-		if err := h.begin(s, decision, next); err != nil {
+		if d.pump, err = h.begin(s, decision, next); err != nil {
 			d.brokeEarly()
 			return err
 		}
-		d.pump = h.deps.Engine.local(decision.Record.ID)
+		defer d.pump.release()
 	}
 	if decision.Superseded != "" {
 		h.deps.Engine.interrupt(decision.Superseded, errStopped)
@@ -309,23 +309,23 @@ func (h *Handler) admitAndServe(w http.ResponseWriter, s *start, next Next) erro
 }
 
 // begin stores the dispatch intent and lets a pump loose.
-func (h *Handler) begin(s *start, decision *runregistry.Decision, next Next) error {
+func (h *Handler) begin(s *start, decision *runregistry.Decision, next Next) (*pump, error) {
 	ctx := context.WithoutCancel(s.r.Context())
 	engine := h.deps.Engine
 	if _, err := engine.store.Intend(ctx, decision.Lease); err != nil {
 		if errors.Is(err, runregistry.ErrSettled) {
-			return nil // stopped in between: the delivery tells
+			return nil, nil //nolint:nilnil // stopped in between: the delivery tells
 		}
 		h.giveUp(ctx, decision.Lease, runregistry.ReasonStoreUnavailable)
-		return err
+		return nil, err
 	}
 	p := h.newPump(s, decision, next)
 	if !engine.launch(p) {
 		h.giveUp(ctx, decision.Lease, runregistry.ReasonGatewayStopped)
-		return refuse(codeDraining, "Try again in a moment.")
+		return nil, refuse(codeDraining, "Try again in a moment.")
 	}
-	h.started.Store(s.r.URL.Path, true)
-	return nil
+	h.started.add(s.r.URL.Path)
+	return p, nil
 }
 
 // giveUp settles a run that was admitted but not dispatched.
@@ -350,7 +350,7 @@ func (h *Handler) newPump(s *start, decision *runregistry.Decision, next Next) *
 		engine: h.deps.Engine, cfg: &cfg, log: h.deps.Log, lease: decision.Lease,
 		request: request, next: next, host: h.deps.Host, path: s.r.URL.Path, keyed: s.key != "",
 		span: span, subject: about.Subject, ctx: ctx, cancel: cancel, storeCtx: context.WithoutCancel(ctx),
-		began: time.Now(), header: make(http.Header),
+		began: time.Now(), header: make(http.Header), throttle: newThrottle(),
 	}
 }
 

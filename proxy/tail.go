@@ -36,6 +36,7 @@ type tail struct {
 	deadline time.Time // write deadline in force
 	quiet    *time.Timer
 	stats    tailStats
+	throttle *throttle // set for the client that waits for a plain body
 }
 
 // tailStats is what the span of a reader tells.
@@ -130,8 +131,12 @@ func (t *tail) deliver(ctx context.Context, page *runregistry.Page, live bool) e
 		return nil
 	}
 	t.page = page.Frames
-	if err := t.send(t.frames(page.Frames)); err != nil {
+	rendered := t.frames(page.Frames)
+	if err := t.send(rendered); err != nil {
 		return err
+	}
+	if t.throttle != nil {
+		t.throttle.delivered(len(rendered))
 	}
 	t.after = page.Frames[n-1].Seq
 	t.count(page.Frames, live)

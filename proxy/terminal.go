@@ -89,11 +89,11 @@ func (t *tail) expired(ctx context.Context) tailEnd {
 		return t.readFailed(ctx, err)
 	}
 	t.rec = rec
+	if rec.Format == runregistry.FormatOpaque {
+		return tailAborted // there is no frame to say it with
+	}
 	t.out = t.out[:0]
 	id := t.expiredFrame(t.after+1, expiryReason(rec))
-	if len(t.out) == 0 {
-		return tailAborted
-	}
 	if err := t.send(t.out); err != nil {
 		return tailGone
 	}

@@ -114,8 +114,7 @@ func (p *pump) judgeUnanswered(end ending) runregistry.Settlement {
 // judgeStatus: upstream answered whole, and with an error.
 func (p *pump) judgeStatus() runregistry.Settlement {
 	s := failed(runregistry.ReasonUpstreamStatus)
-	busy := p.status == http.StatusServiceUnavailable && p.header.Get("Retry-After") != ""
-	s.NoEffect = busy || slices.Contains(releaseStatus, p.status)
+	s.NoEffect = p.busy || slices.Contains(releaseStatus, p.status)
 	s.ReleaseKey = s.NoEffect
 	return s
 }

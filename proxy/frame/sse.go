@@ -174,7 +174,7 @@ func (c *sseCutter) deliver(p []byte, s Sink) error {
 	f := &c.frame
 	f.parseBlock(block)
 	if f.HasID {
-		c.lastID = append(shrink(c.lastID), f.ID...)
+		c.lastID = f.ID
 	}
 	if f.HasData || f.hasEvent {
 		err = s.Frame(f)

@@ -94,9 +94,9 @@ func (s *Store) find(ctx context.Context, id runregistry.RunID) (*run, error) {
 	if r == nil {
 		return nil, runregistry.ErrNoRun
 	}
-	if now := time.Now(); r.deadline.passed(now) {
+	if r.deadline.passed() {
 		s.mu.Lock()
-		s.sweepLocked(now, everything)
+		s.sweepLocked(time.Now(), everything)
 		s.mu.Unlock()
 	}
 	return r, nil // if it has just been removed, it says so itself

@@ -23,9 +23,9 @@ type deadline struct {
 }
 
 // passed reports whether the deadline is over. It takes no lock.
-func (d *deadline) passed(now time.Time) bool {
+func (d *deadline) passed() bool {
 	at := d.unix.Load()
-	return at != 0 && now.UnixNano() >= at
+	return at != 0 && time.Now().UnixNano() >= at
 }
 
 // agenda is a heap of deadlines, the earliest first.
