@@ -75,9 +75,6 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // provisions too, perhaps beside a server that runs.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.log = ctx.Slogger()
-	if err := a.check(); err != nil {
-		return err
-	}
 	if err := metrics.Register(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}

@@ -8,15 +8,19 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/caddy-agent-runs/caddy-agent-runs/authz"
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry/embeddedstore"
 )
 
@@ -41,35 +45,41 @@ func (plainHost) OriginalPath(r *http.Request) string     { return r.URL.Path }
 // site is a gateway in front of one scripted backend, on a network of its own.
 type site struct {
 	testkit.Client
-	t      *testing.T
-	engine *proxy.Engine
-	store  *embeddedstore.Store
-	log    *bytes.Buffer
-	calls  atomic.Int64
-	broken chan error // what the handler returned to the server
+	t       *testing.T
+	engine  *proxy.Engine
+	store   *embeddedstore.Store
+	metrics *proxy.Metrics
+	log     *bytes.Buffer
+	calls   atomic.Int64
+	broken  chan error // what the handler returned to the server
 }
 
 // backend answers one call; n counts from 1.
 type backend func(n int, w http.ResponseWriter, r *http.Request) error
 
+// setup is everything about a site that a test may choose.
+type setup struct {
+	config   []func(*proxy.Config)
+	identity authz.Identity                            // default: the subject header
+	store    func(runregistry.Store) runregistry.Store // wraps the store
+	host     proxy.Host                                // default: plainHost
+	tracer   trace.Tracer
+}
+
 // newSite serves a gateway until the test ends. Inside a bubble, call it
 // inside.
 func newSite(t *testing.T, b backend, change ...func(*proxy.Config)) *site {
 	t.Helper()
-	s := &site{t: t, store: embeddedstore.New(embeddedstore.Options{}), log: &bytes.Buffer{}, broken: make(chan error, 100)}
-	cfg := proxy.DefaultConfig()
-	for _, f := range change {
-		f(&cfg)
+	return setup{config: change}.open(t, b)
+}
+
+func (o setup) open(t *testing.T, b backend) *site {
+	t.Helper()
+	s := &site{
+		t: t, store: embeddedstore.New(embeddedstore.Options{}), metrics: proxy.NewMetrics(),
+		log: &bytes.Buffer{}, broken: make(chan error, 100),
 	}
-	metrics := proxy.NewMetrics()
-	s.engine = proxy.NewEngine(s.store, slog.New(slog.NewJSONHandler(s.log, nil)), metrics)
-	h, err := proxy.New(cfg, proxy.Deps{
-		Engine: s.engine, Host: plainHost{}, Log: slog.New(slog.DiscardHandler), Metrics: metrics, LogKey: []byte("test"),
-		Identity: &authz.Header{Subject: testkit.SubjectHeader, Trusted: func(*http.Request) bool { return true }},
-	})
-	if err != nil {
-		t.Fatalf("New: %v", err)
-	}
+	h := o.handler(t, s)
 	next := func(w http.ResponseWriter, r *http.Request) error { return b(int(s.calls.Add(1)), w, r) }
 	s.Client = testkit.ServePipe(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h.ServeHTTP(w, r, next); err != nil {
@@ -84,6 +94,33 @@ func newSite(t *testing.T, b backend, change ...func(*proxy.Config)) *site {
 		s.store.Close()
 	})
 	return s
+}
+
+func (o setup) handler(t testing.TB, s *site) *proxy.Handler {
+	t.Helper()
+	cfg := proxy.DefaultConfig()
+	for _, f := range o.config {
+		f(&cfg)
+	}
+	var store runregistry.Store = s.store
+	if o.store != nil {
+		store = o.store(store)
+	}
+	if o.host == nil {
+		o.host = plainHost{}
+	}
+	if o.identity == nil {
+		o.identity = &authz.Header{Subject: testkit.SubjectHeader, Trusted: func(*http.Request) bool { return true }}
+	}
+	log := slog.New(slog.NewJSONHandler(s.log, nil))
+	s.engine = proxy.NewEngine(store, log, s.metrics)
+	h, err := proxy.New(cfg, proxy.Deps{
+		Engine: s.engine, Host: o.host, Log: log, Metrics: s.metrics, LogKey: []byte("test"), Identity: o.identity, Tracer: o.tracer,
+	})
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	return h
 }
 
 // openaiChat makes the dialect known from the start.
@@ -139,3 +176,5 @@ func datas(events []testkit.Event) string {
 	}
 	return strings.Join(all, "|")
 }
+
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -36,8 +36,8 @@ func (r *Record) Settle(s *Settlement, now time.Time) error {
 	switch {
 	case r.State.Terminal():
 		return ErrSettled
-	case !state.Terminal() || !r.State.CanBecome(state):
-		return &TransitionError{From: r.State, To: state}
+	case !s.State.Terminal() || !r.State.CanBecome(state):
+		return &TransitionError{From: r.State, To: s.State}
 	}
 	r.Advance(s.Progress)
 	if s.NoEffect && r.Effect != EffectObserved {

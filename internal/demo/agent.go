@@ -87,12 +87,13 @@ func (r request) prompt() string {
 // is right on a busy machine too.
 func (a *answer) wait(ctx context.Context, tokens int) error {
 	a.next = a.next.Add(time.Duration(tokens) * a.demo.interval)
-	select {
-	case <-time.After(time.Until(a.next)):
-		return ctx.Err()
-	case <-ctx.Done():
-		return ctx.Err()
+	if early := time.Until(a.next); early > 0 {
+		select {
+		case <-time.After(early):
+		case <-ctx.Done():
+		}
 	}
+	return ctx.Err()
 }
 
 // failure is an error that the script asks for.

@@ -2,12 +2,14 @@ package demo
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"io/fs"
 	"net/http"
 	"path"
+	"strings"
 	"time"
 )
 
@@ -17,7 +19,7 @@ var files embed.FS
 // policy allows the page itself and nothing else: no inline script or style,
 // no other origin, no framing.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // mediaTypes are spelled out because the tables of operating systems differ.
 var mediaTypes = map[string]string{
@@ -34,10 +36,7 @@ func page() http.Handler {
 		panic(err) // the name is a constant
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := path.Clean(r.URL.Path)[1:]
-		if name == "" {
-			name = "index.html"
-		}
+		name := cmp.Or(strings.TrimPrefix(r.URL.Path, "/"), "index.html")
 		body, err := fs.ReadFile(root, name)
 		if err != nil {
 			http.NotFound(w, r)

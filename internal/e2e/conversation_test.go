@@ -19,9 +19,14 @@ func TestCase32OneActiveRunPerConversation(t *testing.T) {
 	a.Next()
 	refusal := c.Do(t, caseAsk(t, name, "b.http"))
 	p := refusal.Problem(http.StatusConflict, "run_in_flight")
-	if p.RunID != a.Run() || refusal.Header.Get("x-should-retry") != "false" {
-		t.Errorf("refusal names run %q and x-should-retry %q, want %s and false", p.RunID, refusal.Header.Get("x-should-retry"), a.Run())
+	if p.ActiveRun.RunID != a.Run() || refusal.Header.Get("x-should-retry") != "false" {
+		t.Errorf("refusal names run %q and x-should-retry %q, want %s and false", p.ActiveRun.RunID, refusal.Header.Get("x-should-retry"), a.Run())
 	}
+	resumed := c.Do(t, testkit.Ask{Path: p.ActiveRun.Events}).Want(200)
+	if first := resumed.Next(); first.ID != testkit.Cursor(a.Run(), 1) {
+		t.Errorf("the refusal's link leads to event %q, want the run's first", first.ID)
+	}
+	resumed.Close()
 	if stage.Starts() != 1 {
 		t.Errorf("got %d upstream calls, want 1", stage.Starts())
 	}

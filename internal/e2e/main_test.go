@@ -48,6 +48,9 @@ func openShared() {
 }
 
 func closeShared() error {
+	if sdk.folder != "" {
+		_ = os.RemoveAll(sdk.folder) // a temporary folder
+	}
 	if shared.upstream == nil {
 		return shared.err
 	}

@@ -132,7 +132,7 @@ func (g *Gateway) wait() {
 // ready waits for the line by which Caddy says that it serves.
 func (g *Gateway) ready() error {
 	select {
-	case <-g.Log.seen("serving initial configuration", "Caddy proxying", "Caddy serving"):
+	case <-g.Log.seen("serving initial configuration", "The demo is ready", "Durable agent runs at"):
 		return nil
 	case <-g.exited:
 		return fmt.Errorf("the gateway ended before it served: %w\n%s", g.exit, g.Log.Tail(30))

@@ -115,7 +115,13 @@ type Problem struct {
 	Retryable     bool     `json:"retryable"`
 	ClientActions []string `json:"client_actions"`
 	RunID         string   `json:"run_id"`
-	Error         struct {
+	// ActiveRun is the run that keeps a conversation busy.
+	ActiveRun struct {
+		RunID  string `json:"run_id"`
+		Events string `json:"events"`
+		Cancel string `json:"cancel"`
+	} `json:"active_run"`
+	Error struct {
 		Message string `json:"message"`
 		Type    string `json:"type"`
 		Code    string `json:"code"`

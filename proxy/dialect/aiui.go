@@ -29,7 +29,7 @@ var aiUI = spec{
 		"tool-output-available": {tool: &tool{key: "toolCallId", result: paths{"output"}, unless: "preliminary"}},
 		"tool-output-error":     {tool: &tool{key: "toolCallId", result: paths{"errorText"}, failed: true}},
 		"tool-output-denied":    {tool: &tool{key: "toolCallId", result: paths{"reason"}, failed: true, idle: true}},
-		"tool-approval-request": {is: "run.waiting", read: func(r *reader, _ gjson.Result, _ *Facts) { r.asking++ }},
+		"tool-approval-request": {read: func(r *reader, _ gjson.Result, _ *Facts) { r.asking++ }},
 		// Only the server itself can answer inside its own stream.
 		"tool-approval-response": {read: func(r *reader, _ gjson.Result, _ *Facts) { r.asking = max(0, r.asking-1) }},
 		"error":                  {fail: paths{"errorText"}},

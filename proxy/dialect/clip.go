@@ -45,7 +45,7 @@ func boundary(s string, limit int) int {
 	if len(s) <= limit {
 		return len(s)
 	}
-	for i := limit; i > 0 && i > limit-utf8.UTFMax; i-- {
+	for i := limit; i >= 0 && i > limit-utf8.UTFMax; i-- {
 		if utf8.RuneStart(s[i]) {
 			return i
 		}

@@ -141,6 +141,12 @@ func readOne(d *dialect.Dialect, r dialect.Reader, clean []byte) dialect.Facts {
 	return r.Read(&f)
 }
 
+func typeOf(d *dialect.Dialect, clean []byte) string {
+	var f frame.Frame
+	frame.Parse(d.Kind, clean, &f)
+	return d.Type(&f)
+}
+
 // fold hands frames to a new folder.
 func fold(d *dialect.Dialect, kind frame.Kind, frames [][]byte) dialect.Snapshot {
 	var f frame.Frame

@@ -2,55 +2,64 @@ package dialect
 
 import "bytes"
 
-// Inside a JSON string every quote is escaped. So a name with bare quotes on
-// both sides, followed by a colon, is a member's name at some depth: one search
-// for bytes tells whether a frame is worth a parse.
+// scanner goes through the members of JSON at every depth without parsing it:
+// from colon to colon. A colon that follows a bare quote ends a member's name,
+// since inside a string every quote is escaped. That tells whether a frame is
+// worth a parse, in one pass over its bytes.
+type scanner struct{ rest, before []byte }
 
-// member is the name of a JSON member with its quotes.
-type member []byte
+func scan(data []byte) scanner { return scanner{rest: data, before: data[:0]} }
 
-// begins reports whether data has a member of this name whose value begins
-// with c.
-func (m member) begins(data []byte, c byte) bool {
+// longestName bounds the names that a scanner sees.
+const longestName = 32
+
+// next returns the name of the next member and what follows its colon, which
+// is not empty. Members with longer names than anybody asks for are left out.
+func (s *scanner) next() (name, value []byte, ok bool) {
 	for {
-		i := bytes.Index(data, m)
+		i := bytes.IndexByte(s.rest, ':')
 		if i < 0 {
-			return false
+			return nil, nil, false
 		}
-		data = data[i+len(m):]
-		if v, ok := valueAfterName(data); ok && v[0] == c {
-			return true
+		before := s.rest[:i]
+		s.rest = s.rest[i+1:]
+		if value = skipSpace(s.rest); len(value) == 0 {
+			return nil, nil, false
+		}
+		if name, ok = lastString(before); ok {
+			return name, value, true
 		}
 	}
 }
 
-// holdsText reports whether data has a member of this name that is a string
-// and not empty.
-func (m member) holdsText(data []byte) bool {
-	for {
-		i := bytes.Index(data, m)
-		if i < 0 {
-			return false
-		}
-		data = data[i+len(m):]
-		if v, ok := valueAfterName(data); ok && len(v) > 1 && v[0] == '"' && v[1] != '"' {
-			return true
-		}
+// lastString returns the string at the end of data.
+func lastString(data []byte) ([]byte, bool) {
+	n := len(data)
+	for n > 0 && isSpace(data[n-1]) {
+		n--
 	}
-}
-
-// in reports whether data has a member of this name, or a string that is equal
-// to it.
-func (m member) in(data []byte) bool { return bytes.Contains(data, m) }
-
-// valueAfterName skips the colon; the value it returns is not empty.
-func valueAfterName(data []byte) ([]byte, bool) {
-	data = skipSpace(data)
-	if len(data) == 0 || data[0] != ':' {
+	if n < 2 || data[n-1] != '"' {
 		return nil, false
 	}
-	data = skipSpace(data[1:])
-	return data, len(data) > 0
+	data = data[max(0, n-2-longestName) : n-1]
+	open := bytes.LastIndexByte(data, '"')
+	if open < 0 {
+		return nil, false
+	}
+	return data[open+1:], true
+}
+
+// says reports whether a value is something: not null, not false, not an empty
+// string.
+func says(value []byte) bool {
+	switch value[0] {
+	case 'n', 'f':
+		return false
+	case '"':
+		return len(value) > 1 && value[1] != '"'
+	default:
+		return true
+	}
 }
 
 func skipSpace(data []byte) []byte {
@@ -66,17 +75,10 @@ func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\
 // leading returns the value of the first member of an object if that member
 // has this name and a string without escapes; nearly every typed frame begins
 // with its type.
-func (m member) leading(data []byte) ([]byte, bool) {
-	data = skipSpace(data)
-	if len(data) == 0 || data[0] != '{' {
-		return nil, false
-	}
-	data, ok := bytes.CutPrefix(skipSpace(data[1:]), m)
-	if !ok {
-		return nil, false
-	}
-	value, ok := valueAfterName(data)
-	if !ok || value[0] != '"' {
+func leading(data []byte, name string) ([]byte, bool) {
+	s := scan(data)
+	first, value, ok := s.next()
+	if !ok || string(first) != name || value[0] != '"' || !opens(data, len(data)-len(s.rest)-len(name)) {
 		return nil, false
 	}
 	end := bytes.IndexAny(value[1:], `"\`)

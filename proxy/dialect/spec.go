@@ -145,19 +145,23 @@ func (s spec) dialect() *Dialect {
 	return &d
 }
 
-// typeOf folds the frame alone and looks at what it told.
+// typeOf reads and folds the frame alone and looks at what it told.
 func (s *spec) typeOf(f *frame.Frame) string {
 	l, data := s.find(s.rules, f)
 	if l == nil {
 		return "other"
 	}
+	alone := reader{spec: s}
+	facts := alone.look(l, data)
+	if alone.asking > 0 || facts.Reason == reasonInputRequired {
+		return "run.waiting"
+	}
 	if l.is != "" {
 		return l.is
 	}
-	doc := gjson.ParseBytes(data)
 	var a answer
-	l.foldInto(&a, data, doc)
-	if told := a.tells(); told != "other" || l.usage == nil {
+	l.foldInto(&a, data, gjson.ParseBytes(data))
+	if told := a.tells(); told != "other" || facts.Usage == nil {
 		return told
 	}
 	return "usage"

@@ -49,11 +49,7 @@ func (f *Frame) parseField(line []byte) (sendable bool) {
 // splitField splits a line at its first colon and takes one space, not more,
 // off the value. A line without a colon is a field with an empty value.
 func splitField(line []byte) (name, value []byte) {
-	i := bytes.IndexByte(line, ':')
-	if i < 0 {
-		return line, nil
-	}
-	name, value = line[:i], line[i+1:]
+	name, value, _ = bytes.Cut(line, []byte(":"))
 	if len(value) > 0 && value[0] == ' ' {
 		value = value[1:]
 	}

@@ -59,7 +59,7 @@ func (c *lineCutter) End(s Sink, clean bool) error {
 		return c.err
 	}
 	c.err = errEnded
-	if clean && len(c.held.bytes) > 0 {
+	if clean {
 		return c.deliver(nil, s)
 	}
 	s.drop(c.held.bytes)

@@ -14,6 +14,7 @@ func TestIDComesFirstInTheNewlineStyleOfTheBlock(t *testing.T) {
 		{"LF first, then CR", "data: a\ndata: b\r\r", "id: r.1\ndata: a\ndata: b\r\r"},
 		{"CR first, then LF", "data: a\rdata: b\n\n", "id: r.1\rdata: a\rdata: b\n\n"},
 		{"CRLF first, then LF", "data: a\r\ndata: b\n\n", "id: r.1\r\ndata: a\r\ndata: b\n\n"},
+		{"half a block", "data: a\r", "id: r.1\rdata: a\r"},
 		{"no block", "", "id: r.1\n"},
 	}
 	for _, tt := range tests {

@@ -117,7 +117,6 @@ func (c *sseCutter) skip(ends *lineEnds, i int) int {
 		case c.at == inComment:
 			if i = ends.next(i); i < len(p) {
 				c.at = between
-				i++
 			}
 		case b == '\n' || b == '\r':
 			i++
@@ -174,7 +173,7 @@ func (c *sseCutter) deliver(p []byte, s Sink) error {
 	f := &c.frame
 	f.parseBlock(block)
 	if f.HasID {
-		c.lastID = f.ID
+		c.lastID = append(shrink(c.lastID), f.ID...)
 	}
 	if f.HasData || f.hasEvent {
 		err = s.Frame(f)

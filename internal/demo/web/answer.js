@@ -1,6 +1,15 @@
 // Folds the chunks of an OpenAI chat stream into an answer. It is a plain
 // object inside, so that it survives a reload as JSON.
 
+/** The chunk in data; what cannot be read is still a frame, but shows nothing. */
+function parse(data) {
+  try {
+    return Object(JSON.parse(data));
+  } catch {
+    return {};
+  }
+}
+
 export class Answer {
   text = "";
   reasoning = "";
@@ -34,20 +43,16 @@ export class Answer {
       this.done = true;
       return;
     }
-    let chunk;
-    try {
-      chunk = JSON.parse(data);
-    } catch {
-      return; // what cannot be read is still a frame, but shows nothing
-    }
+    const chunk = parse(data);
     if (chunk.error) this.error ??= chunk.error;
     if (chunk.id) this.id = chunk.id;
     if (chunk.usage) this.usage = chunk.usage;
     for (const choice of chunk.choices ?? []) this.#choice(choice);
   }
 
-  #choice({ delta = {}, finish_reason }) {
-    if (finish_reason) this.finish = finish_reason;
+  #choice(choice) {
+    const delta = choice.delta ?? {};
+    if (choice.finish_reason) this.finish = choice.finish_reason;
     this.text += delta.content ?? "";
     this.reasoning += delta.reasoning_content ?? "";
     for (const piece of delta.tool_calls ?? []) this.#tool(piece);

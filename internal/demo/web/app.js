@@ -14,6 +14,8 @@ const SAVE = 1000; // ms
 let session;
 let frame = 0;
 let savedAt = 0;
+/** Whether the newest text is kept in sight: until somebody scrolls away. */
+let following = true;
 
 /** Draws at most once per frame of the screen. */
 function changed() {
@@ -24,22 +26,16 @@ function changed() {
 }
 
 function paint() {
-  const following = endInSight();
   render(session, Date.now());
-  if (following) window.scrollBy(0, Math.max(0, beyond()));
+  if (following && !session.main.complete) window.scrollBy(0, Math.max(0, beyond()));
   if (Date.now() - savedAt > SAVE) keep();
 }
 
-/** How far the newest text lies below what the dock leaves free, in pixels. */
+/** How far the newest text lies below its place, in pixels: a notice that may
+ * follow it must fit above the dock. */
 function beyond() {
-  const last = $("notice").hidden ? $("answer") : $("notice");
-  const end = last.getBoundingClientRect().bottom;
-  return end - document.querySelector(".dock").getBoundingClientRect().top + 8;
-}
-
-/** Only who looks at the newest text is scrolled along with it. */
-function endInSight() {
-  return session.main.phase !== "idle" && Math.abs(beyond()) < 90;
+  const end = $("answer").getBoundingClientRect().bottom;
+  return end + 90 - document.querySelector(".dock").getBoundingClientRect().top;
 }
 
 function keep() {
@@ -55,11 +51,12 @@ function open() {
   if (!conversation) history.replaceState(null, "", hashOf(name));
   $("second").href = hashOf(name);
   session = new Session(name, changed);
-  window.demo = session;
+  window.demo = session; // for tests and for curious people
+  following = true;
   const saved = run ? null : load(name);
   if (saved) session.restore(saved);
   else if (run) session.follow(run);
-  else session.lookAround();
+  else session.catchUp();
   changed();
 }
 
@@ -137,6 +134,7 @@ window.addEventListener("beforeunload", () => session.leave());
 window.addEventListener("pagehide", keep);
 window.addEventListener("pageshow", (event) => event.persisted && open());
 window.addEventListener("resize", changed);
+window.addEventListener("scroll", () => (following = Math.abs(beyond()) < 150));
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
 
 setInterval(() => {

@@ -12,7 +12,7 @@ const PAD = { left: 38, right: 12, top: 14, bottom: 22 };
  * @param {{t: number, seq: number, connection: number}[][]} scene.curves one per viewer
  * @param {{t: number, seq: number, connection: number}[]} scene.pulses keepalives
  * @param {{t: number, frames: number}[]} scene.agent
- * @param {{from: number, to: number, missed: number}[]} scene.away when nobody read
+ * @param {{from: number, to: number, missed: number}[]} scene.away when the page did not read
  * @param {number} scene.start @param {number} scene.now in ms
  */
 export function draw(canvas, scene) {
@@ -104,7 +104,7 @@ function invite(g, view, ink) {
   g.fillText("Frame numbers over time, one colour per connection", view.width / 2, view.height / 2 - 10);
 }
 
-// A band for the time in which nobody was reading.
+// A band for the time in which the page was not reading.
 function shade(g, view, ink, { from, to, missed }) {
   const [x, right] = [view.x(from), view.x(to)];
   g.fillStyle = ink.shade;
@@ -113,7 +113,7 @@ function shade(g, view, ink, { from, to, missed }) {
   g.fillStyle = ink.text;
   g.textAlign = "center";
   g.textBaseline = "top";
-  g.fillText("nobody reads", (x + right) / 2, PAD.top + 4);
+  g.fillText("not reading", (x + right) / 2, PAD.top + 4);
   if (missed > 0) g.fillText(`${missed} frames kept`, (x + right) / 2, PAD.top + 18);
 }
 

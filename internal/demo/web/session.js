@@ -164,6 +164,15 @@ export class Session {
     points.push({ t: this.env.Date.now(), frames });
   }
 
+  /** Shows what this conversation has: its active run, else its last one. */
+  async catchUp() {
+    await this.lookAround();
+    if (this.#closed || this.main.phase !== "idle") return;
+    const { body } = await this.gateway.runs({ conversation_id: this.conversation, limit: 1 });
+    const [last] = body?.runs ?? [];
+    if (last && !this.#closed && this.main.phase === "idle") this.follow(last.run_id);
+  }
+
   /** Notices a run that another device started in this conversation. */
   async lookAround() {
     if (this.busy) return;

@@ -88,7 +88,7 @@ function controls(session, now) {
   const missed = agent.call ? Math.max(0, agent.call.frames - main.ledger.last) : 0;
   const seconds = Math.max(0, Math.ceil((backAt - now) / 1000));
   text("away-text", [
-    main.phase === "cut" ? "Nobody is reading." : "The connection is lost.",
+    main.phase === "cut" ? "This page is not reading." : "The connection is lost.",
     missed ? `${missed} frames are waiting in the gateway.` : "",
     backAt ? `Back in ${seconds} s.` : "",
   ].join(" "));

@@ -1,0 +1,166 @@
+package dialect_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
+)
+
+func fields(pairs ...string) http.Header {
+	h := http.Header{}
+	for i := 0; i < len(pairs); i += 2 {
+		h.Add(pairs[i], pairs[i+1])
+	}
+	return h
+}
+
+func TestAnswersAreRecognised(t *testing.T) {
+	t.Parallel()
+	const sseType, ndjson = "text/event-stream; charset=utf-8", "application/x-ndjson"
+	for _, tt := range []struct {
+		path    string
+		header  http.Header
+		want    string
+		certain bool
+	}{
+		{"/api/chat", fields("Content-Type", sseType, "x-vercel-ai-ui-message-stream", "v1"), "ai-ui-v1", true},
+		{"/api/chat", fields("Content-Type", "text/plain; charset=utf-8", "x-vercel-ai-data-stream", "v1"), "ai-data-v1", true},
+		{"/mcp", fields("Content-Type", sseType, "mcp-session-id", "s"), "mcp", true},
+		{"/agent", fields("Content-Type", sseType, "Content-Location", "/threads/t/runs/r"), "langgraph", true},
+		{"/agent", fields("Content-Type", sseType, "Content-Location", "http://up/base/runs/r/"), "langgraph", true},
+		{"/agent", fields("Content-Type", sseType, "Content-Location", "/runs"), "generic", false},
+		{"/agent", fields("Content-Type", sseType, "Content-Location", "://"), "generic", false},
+
+		{"/v1/chat/completions", fields("Content-Type", sseType), "openai-chat", false},
+		{"/openai/deployments/d/chat/completions", fields("Content-Type", sseType), "openai-chat", false},
+		{"/v1/completions", fields("Content-Type", sseType), "openai-chat", false},
+		{"/v1/responses", fields("Content-Type", sseType), "openai-responses", false},
+		{"/responses", fields("Content-Type", sseType), "openai-responses", false},
+		{"/surveys/1/responses", fields("Content-Type", sseType), "generic", false},
+		{"/v1/messages", fields("Content-Type", sseType), "anthropic-messages", false},
+		{"/v1beta/models/g:streamGenerateContent", fields("Content-Type", sseType), "gemini", false},
+		{"/api/chat", fields("Content-Type", ndjson), "ollama", false},
+		{"/api/generate", fields("Content-Type", ndjson), "ollama", false},
+		{"/api/chat", fields("Content-Type", sseType), "generic", false}, // not Ollama's framing
+		{"/threads/t/runs/stream", fields("Content-Type", sseType), "langgraph", false},
+		{"/copilot/agent/a/run", fields("Content-Type", sseType), "ag-ui", false},
+		{"/v1/chat/completions", fields("Content-Type", "application/json"), "openai-chat", false},
+		{"/v1/chat/completions", fields("Content-Type", ndjson), "generic", false},
+		{"/chat", fields("Content-Type", sseType), "generic", false},
+		{"/model/m/converse-stream", fields("Content-Type", "application/vnd.amazon.eventstream"), "generic", false},
+		{"", http.Header{}, "generic", false},
+	} {
+		d, certain := dialect.DetectByResponse(tt.path, tt.header)
+		if d.Name != tt.want || certain != tt.certain {
+			t.Errorf("%s %v: got %s, certain %v, want %s, %v", tt.path, tt.header, d.Name, certain, tt.want, tt.certain)
+		}
+	}
+}
+
+// TestFirstFrameDecides: a hint stands if the frame can be of that dialect; an
+// application that only shares a path must not be held to an end marker that
+// it does not know.
+func TestFirstFrameDecides(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ hint, frame, want string }{
+		{"generic", `{"id":"a","object":"chat.completion.chunk","choices":[]}`, "openai-chat"},
+		{"generic", `{"id":"a", "object": "chat.completion.chunk", "choices": [{"delta":{}}]}`, "openai-chat"},
+		{"generic", `{"choices":[],"id":"","object":"","prompt_filter_results":[]}`, "openai-chat"},
+		{"generic", `{"object":"text_completion","choices":[{"text":"a"}]}`, "openai-chat"},
+		{"generic", `{"choices":["rock","paper"]}`, "generic"},
+		{"generic", `response.created|{"type":"response.created","response":{"id":"r"}}`, "openai-responses"},
+		{"generic", `{"type":"response.created","response":{"id":"r"}}`, "openai-responses"},
+		{"generic", `error|{"message":"x"}`, "generic"},
+		{"generic", `message_start|{"type":"message_start","message":{"id":"m"}}`, "anthropic-messages"},
+		{"generic", `{"type":"message_start"}`, "generic"},
+		{"generic", `{"type":"RUN_STARTED","threadId":"t","runId":"r"}`, "ag-ui"},
+		{"generic", `{"type":"RUN_ERROR","message":"x"}`, "ag-ui"},
+		{"generic", `metadata|{"run_id":"r","attempt":1}`, "langgraph"},
+		{"generic", `metadata|{"run_id":"r"}`, "generic"}, // LangServe
+		{"generic", `{"candidates": [{"content": {}}],"usageMetadata": {}}`, "gemini"},
+		{"generic", `{"promptFeedback":{"blockReason":"SAFETY"},"modelVersion":"m"}`, "gemini"},
+		{"generic", `{"candidates":["a","b"]}`, "generic"},
+		{"generic", `{"jsonrpc":"2.0","method":"notifications/message"}`, "mcp"},
+		{"generic", `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`, "mcp"},
+		{"generic", `{"jsonrpc":"2.0","id":1,"result":{"kind":"task"}}`, "generic"}, // A2A
+		{"generic", `{"jsonrpc":"2.0","id":1,"result":{"statusUpdate":{}}}`, "generic"},
+		{"generic", `{"jsonrpc":"1.0","id":1,"result":{}}`, "generic"},
+		{"generic", `{"model":"m","created_at":"2024","message":{},"done":false}`, "ollama"},
+		{"generic", `{"type":"start","messageId":"m"}`, "generic"}, // the header field says AI SDK, or nothing does
+		{"generic", "hello", "generic"},
+		{"generic", "", "generic"},
+		{"generic", "[DONE]", "generic"},
+
+		{"openai-chat", `{"id":"a","choices":[{"delta":{}}]}`, "openai-chat"},
+		{"openai-chat", `{"error":{"message":"x"}}`, "openai-chat"},
+		{"openai-chat", "[DONE]", "openai-chat"},
+		{"openai-chat", `{"text":"mine"}`, "generic"},
+		{"openai-chat", `response.created|{"response":{"id":"r"}}`, "openai-responses"},
+		{"openai-responses", `error|{"message":"x"}`, "openai-responses"},
+		{"openai-responses", `{"type":"response.created"}`, "openai-responses"},
+		{"openai-responses", "hello", "generic"},
+		{"anthropic-messages", `ping|{"type":"ping"}`, "anthropic-messages"},
+		{"anthropic-messages", `{"type":"error","error":{}}`, "anthropic-messages"},
+		{"anthropic-messages", `{"type":"mail"}`, "generic"},
+		{"anthropic-messages", `{"id":"a","object":"chat.completion.chunk","choices":[]}`, "openai-chat"},
+		{"gemini", `{"error":{"code":500}}`, "gemini"},
+		{"gemini", "hello", "generic"},
+		{"ollama", `{"error":"x"}`, "ollama"},
+		{"ollama", `{"done":false}`, "ollama"},
+		{"ollama", `{"type":"begin"}`, "generic"}, // n8n
+		{"ag-ui", `{"type":"RUN_STARTED"}`, "ag-ui"},
+		{"ag-ui", `{"type":"mine"}`, "generic"},
+		{"langgraph", `values|{}`, "langgraph"},
+		{"langgraph", `{"a":1}`, "generic"},
+		{"openai-chat", "", "openai-chat"}, // nothing to decide by
+	} {
+		var f frame.Frame
+		frame.Parse(frame.SSE, sse(tt.frame), &f)
+		if got := dialect.DetectByFrame(lookup(t, tt.hint), &f); got.Name != tt.want {
+			t.Errorf("%s, first %s: got %s, want %s", tt.hint, tt.frame, got.Name, tt.want)
+		}
+	}
+}
+
+// TestPathHintsStandForTheirRecordings: whatever a real stream of a dialect
+// begins with, the hint of its path survives it.
+func TestPathHintsStandForTheirRecordings(t *testing.T) {
+	t.Parallel()
+	for name, d := range streams(t) {
+		switch d.Name {
+		case "generic", "ai-ui-v1", "ai-data-v1", "mcp": // never hinted at by a path
+			continue
+		}
+		for _, clean := range cut(t, d.Kind, unframed(name, recording(t, name)), 0) {
+			var f frame.Frame
+			if frame.Parse(d.Kind, clean, &f); len(f.Data) == 0 {
+				continue
+			}
+			if got := dialect.DetectByFrame(d, &f); got != d {
+				t.Errorf("%s: got %s, want %s", name, got.Name, d.Name)
+			}
+			break
+		}
+	}
+}
+
+func TestIDsInContentLocation(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ location, conversation, run string }{
+		{"/threads/t/runs/r", "t", "r"},
+		{"https://host/base/threads/t%20x/runs/r", "t x", "r"},
+		{"/runs/r", "", "r"},
+		{"/threads/t/runs/r/stream", "", ""},
+		{"/threads/t/runs", "", ""},
+		{"r", "", ""},
+		{"", "", ""},
+		{"%zz", "", ""},
+	} {
+		h := fields("Content-Location", tt.location)
+		if c, r := dialect.ConversationFromHeader(h), dialect.RunIDFromHeader(h); c != tt.conversation || r != tt.run {
+			t.Errorf("%q: got %q, %q, want %q, %q", tt.location, c, r, tt.conversation, tt.run)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package embeddedstore_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry/embeddedstore"
+)
+
+// framesPerRun is how many calls are measured together, so that the few
+// allocations of chunks show as a small part of one.
+const framesPerRun = 2000
+
+func TestAppendAllocatesChunksOnly(t *testing.T) {
+	s := openWith(t, embeddedstore.Options{})
+	ctx := t.Context()
+	l := running(t, s, runregistry.LogLimits{Bytes: 1 << 20})
+	w, err := s.Watch(ctx, l.Run, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	batch := &runregistry.Batch{Frames: [][]byte{bytes.Repeat([]byte("x"), 120)}}
+	perRun := testing.AllocsPerRun(5, func() {
+		for range framesPerRun {
+			done, err := s.Append(ctx, l, batch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			batch.After = done.Last
+		}
+	})
+	if perFrame := perRun / framesPerRun; perFrame > 0.02 {
+		t.Errorf("got %.3f allocations per frame, want those of chunks only", perFrame)
+	}
+}
+
+func TestReadDoesNotAllocate(t *testing.T) {
+	s := openWith(t, embeddedstore.Options{})
+	ctx := t.Context()
+	l := running(t, s, runregistry.LogLimits{})
+	for i := range runregistry.Seq(framesPerRun) {
+		if _, err := s.Append(ctx, l, &runregistry.Batch{After: i, Frames: [][]byte{bytes.Repeat([]byte("x"), 120)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q := runregistry.PageQuery{Run: l.Run, MaxBytes: 10_000, Into: make([]runregistry.Frame, 0, 100)}
+	allocs := testing.AllocsPerRun(100, func() {
+		q.After = (q.After + 97) % framesPerRun
+		p, err := s.Read(ctx, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Into = p.Frames
+	})
+	if allocs != 0 {
+		t.Errorf("got %.1f allocations per page, want none", allocs)
+	}
+}
+
+// A reader at rest keeps the memory of its last page only as long as it does
+// not read again.
+func TestReadForgetsTheFramesOfThePageBefore(t *testing.T) {
+	s := openWith(t, embeddedstore.Options{})
+	ctx := t.Context()
+	l := running(t, s, runregistry.LogLimits{})
+	if _, err := s.Append(ctx, l, &runregistry.Batch{Frames: [][]byte{{1}, {2}, {3}}}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.Read(ctx, runregistry.PageQuery{Run: l.Run})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := p.Frames
+	if _, err := s.Read(ctx, runregistry.PageQuery{Run: l.Run, After: 2, Into: held}); err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range held {
+		if kept := f.Data != nil; kept != (i == 0) {
+			t.Errorf("frame %d: got kept %v", i, kept)
+		}
+	}
+}
