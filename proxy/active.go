@@ -209,7 +209,7 @@ func (h *Handler) belowStart(path, rest string) (string, bool) {
 }
 
 func (h *Handler) isStartPath(path string) bool {
-	if h.started.has(path) {
+	if h.deps.Engine.started.has(path) {
 		return true
 	}
 	for _, p := range h.cfg.Starts {

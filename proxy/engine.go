@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"sync"
 	"time"
@@ -18,6 +19,11 @@ type Engine struct {
 	metrics *Metrics
 
 	seats *seats
+	// started are paths that have started a run in this process, for resume
+	// paths that hang below them.
+	started paths
+	// logKey keys the pseudonyms of subjects in logs.
+	logKey []byte
 
 	pumps sync.WaitGroup
 
@@ -30,7 +36,7 @@ type Engine struct {
 // NewEngine returns an engine on a store. It starts nothing.
 func NewEngine(store runregistry.Store, log *slog.Logger, m *Metrics) *Engine {
 	return &Engine{
-		store: store, log: log, metrics: m, seats: newSeats(m),
+		store: store, log: log, metrics: m, seats: newSeats(m), logKey: []byte(rand.Text()),
 		runs:     make(map[runregistry.RunID]*pump),
 		draining: make(chan struct{}),
 	}

@@ -17,11 +17,8 @@ type Handler struct {
 	crossSite *authz.CrossSite
 	origins   authz.Origins
 
-	// started are paths that have started a run in this process, for resume
-	// paths that hang below them; hinted are paths whose missing start line was
-	// logged.
-	started paths
-	hinted  paths
+	// hinted are paths whose missing start line was logged.
+	hinted paths
 }
 
 // New returns a handler. Configuration mistakes that only the handler can see

@@ -115,7 +115,7 @@ func (o setup) handler(t testing.TB, s *site) *proxy.Handler {
 	log := slog.New(slog.NewJSONHandler(s.log, nil))
 	s.engine = proxy.NewEngine(store, log, s.metrics)
 	h, err := proxy.New(cfg, proxy.Deps{
-		Engine: s.engine, Host: o.host, Log: log, Metrics: s.metrics, LogKey: []byte("test"), Identity: o.identity, Tracer: o.tracer,
+		Engine: s.engine, Host: o.host, Log: log, Metrics: s.metrics, Identity: o.identity, Tracer: o.tracer,
 	})
 	if err != nil {
 		t.Fatalf("New: %v", err)
@@ -178,3 +178,6 @@ func datas(events []testkit.Event) string {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
+
+// configure changes the configuration of a site.
+type configure = func(*proxy.Config)

@@ -58,8 +58,6 @@ type Deps struct {
 	Host     Host
 	Log      *slog.Logger
 	Metrics  *Metrics
-	// LogKey keys the pseudonyms of subjects in logs.
-	LogKey []byte
 	// Tracer is where spans go; nil means the provider of the request's own
 	// span.
 	Tracer trace.Tracer

@@ -54,7 +54,7 @@ func since(from, to time.Time) time.Duration {
 
 // pseudonym stands for a subject in logs and placeholders.
 func (h *Handler) pseudonym(c authz.Caller) string {
-	return authz.Pseudonym(h.deps.LogKey, c.Subject)
+	return authz.Pseudonym(h.deps.Engine.logKey, c.Subject)
 }
 
 // aboutRun names a run for placeholders.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-agent-runs/caddy-agent-runs/authz"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
@@ -17,8 +19,8 @@ import (
 func (h *Handler) maybeStart(w http.ResponseWriter, r *http.Request, next Next) error {
 	body, whole, err := []byte(nil), false, error(nil)
 	route, explicit := h.explicitStart(r)
-	if _, ours := ourCursorText(r); ours {
-		explicit = true // never a start: it re-attaches, whatever the path
+	if _, ours := ourCursorText(r); ours && !explicit {
+		route, explicit = defaultRoute, true // never a start: it re-attaches, whatever the path
 	}
 	if !explicit {
 		switch h.recognize(r) {
@@ -28,7 +30,7 @@ func (h *Handler) maybeStart(w http.ResponseWriter, r *http.Request, next Next) 
 			if body, whole, err = readBody(r, h.cfg.Limits.RequestBody); err != nil || !whole {
 				return h.unreadable(w, r, next, err)
 			}
-			if !dialect.RecognizeBody(r.URL.Path, body) {
+			if !gjson.ValidBytes(body) || !dialect.RecognizeBody(r.URL.Path, body) {
 				untouched(r, body)
 				return h.passThrough(w, r, next)
 			}
@@ -324,7 +326,7 @@ func (h *Handler) begin(s *start, decision *runregistry.Decision, next Next) (*p
 		h.giveUp(ctx, decision.Lease, runregistry.ReasonGatewayStopped)
 		return nil, refuse(codeDraining, "Try again in a moment.")
 	}
-	h.started.add(s.r.URL.Path)
+	engine.started.add(s.r.URL.Path)
 	return p, nil
 }
 

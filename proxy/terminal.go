@@ -28,11 +28,9 @@ func (t *tail) finish(ctx context.Context) tailEnd {
 	switch {
 	case t.after >= rec.DeliveredEnd(t.control):
 		return tailWhole
-	case t.control, t.runEnd && rec.State != runregistry.Completed && !t.canFail():
+	case t.control, t.runEnd && t.form == formSSE && !t.canFail():
 		t.control = true
 		t.gatewayEvent(rec.FinalSeq, rec.EndedAt, eventEnd, endData(rec, t.links))
-	case rec.State == runregistry.Completed:
-		return tailWhole
 	case !t.canFail():
 		return tailAborted
 	default:
@@ -46,8 +44,8 @@ func (t *tail) finish(ctx context.Context) tailEnd {
 }
 
 // canFail reports whether the view's dialect has a frame that says so.
-func (t *tail) canFail() bool {
-	return t.dialect.Failure != nil && t.rec.Format != runregistry.FormatOpaque
+func (r *renderer) canFail() bool {
+	return r.rec.Format != runregistry.FormatOpaque && r.dialect.Failure != nil && r.dialect.Failure(dialect.Failure{}) != nil
 }
 
 // failure renders the dialect's own words for a stream that did not complete;
@@ -108,7 +106,7 @@ func (t *tail) expiredFrame(requested runregistry.Seq, reason string) runregistr
 	rec := t.rec
 	id := expiredCursor(rec, reason)
 	data := expiredData(rec, t.links, requested, reason)
-	if t.control || t.dialect.Failure == nil {
+	if t.control || !t.canFail() {
 		t.gatewayEvent(id, time.Now(), eventExpired, data)
 		return id
 	}

@@ -38,7 +38,7 @@ func (p *pump) judge(end ending) runregistry.Settlement {
 	}
 	switch {
 	case end.panicked != nil:
-		return failed(runregistry.ReasonUpstreamError)
+		return failed(runregistry.ReasonUpstreamTruncated)
 	case p.status == 0:
 		return p.judgeUnanswered(end)
 	case end.aborted || end.err != nil:
@@ -95,8 +95,10 @@ func judgeCause(cause error) runregistry.Settlement {
 		return runregistry.Settlement{State: runregistry.Uncertain, Reason: runregistry.ReasonHeaderTimeout}
 	case errors.Is(cause, errGatewayStopped):
 		return runregistry.Settlement{State: runregistry.Uncertain, Reason: runregistry.ReasonGatewayStopped}
-	default:
+	case errors.Is(cause, errEncoding):
 		return failed(runregistry.ReasonUpstreamError)
+	default:
+		return failed(runregistry.ReasonUpstreamTruncated)
 	}
 }
 

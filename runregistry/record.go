@@ -200,11 +200,27 @@ func (r *Record) LastGiven() Seq {
 	return r.LastSeq
 }
 
+// ToldByUpstream reports whether upstream's own frames, or its status, say how
+// the run ended: it completed, reported an error, or said that it was
+// cancelled. Nothing needs to be added for a reader who has them all.
+func (r *Record) ToldByUpstream() bool {
+	switch r.State {
+	case Completed:
+		return true
+	case Failed:
+		return r.Reason == ReasonUpstreamError || r.Reason == ReasonUpstreamStatus
+	case Cancelled:
+		return r.Cancel.Version == 0
+	case StateNone, Queued, Running, Waiting, Cancelling, Uncertain:
+	}
+	return false
+}
+
 // DeliveredEnd is the cursor position after which a reader has nothing left to
-// get. Without control events the terminal frame of a completed run is not
-// shown, so its readers are at the end with the last upstream frame.
+// get. Without control events the terminal frame is shown only if upstream did
+// not tell the end itself; otherwise the last upstream frame is the end.
 func (r *Record) DeliveredEnd(control bool) Seq {
-	if !control && r.State == Completed {
+	if !control && r.ToldByUpstream() {
 		return r.LastSeq
 	}
 	return r.FinalSeq

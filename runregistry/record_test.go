@@ -42,9 +42,10 @@ func TestRecordsKnowTheirLastNumbers(t *testing.T) {
 	} {
 		r := inState(Running)
 		r.Grow(7, 7, born)
-		switch {
-		case tt.state == Cancelling:
+		if tt.state == Cancelling || tt.state == Cancelled {
 			r.Stop("", born)
+		}
+		switch {
 		case tt.state.Terminal():
 			if err := r.Settle(&Settlement{State: tt.state}, born); err != nil {
 				t.Fatal(err)
@@ -129,4 +130,33 @@ func TestWatchesCloseOnce(t *testing.T) {
 	var none *Watch
 	none.Close()
 	NewWatch(nil, nil).Close()
+}
+
+// TestUpstreamsOwnWordsAreNotRepeated: what upstream itself said of the end of
+// a run needs no frame of ours.
+func TestUpstreamsOwnWordsAreNotRepeated(t *testing.T) {
+	for _, tt := range []struct {
+		end     Settlement
+		stopped bool
+		told    bool
+	}{
+		{Settlement{State: Completed}, false, true},
+		{Settlement{State: Failed, Reason: ReasonUpstreamError}, false, true},
+		{Settlement{State: Failed, Reason: ReasonUpstreamStatus}, false, true},
+		{Settlement{State: Failed, Reason: ReasonUpstreamTruncated}, false, false},
+		{Settlement{State: Cancelled}, false, true},
+		{Settlement{State: Cancelled}, true, false},
+		{Settlement{State: Uncertain, Reason: ReasonHeaderTimeout}, false, false},
+	} {
+		r := inState(Running)
+		if tt.stopped {
+			r.Stop("", born)
+		}
+		if err := r.Settle(&tt.end, born); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.ToldByUpstream(); got != tt.told {
+			t.Errorf("%s (%s), stopped %v: got told %v, want %v", tt.end.State, tt.end.Reason, tt.stopped, got, tt.told)
+		}
+	}
 }

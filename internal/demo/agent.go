@@ -117,9 +117,10 @@ func (a *answer) perform(ctx context.Context, deliver func(*delta) error) error 
 		case drop:
 			a.demo.calls.end(a.seen, failed)
 			panic(http.ErrAbortHandler)
-		}
-		if err := deliver(a.delta(b)); err != nil {
-			return err
+		default:
+			if err := deliver(a.delta(b)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -134,8 +135,9 @@ func (a *answer) delta(b beat) *delta {
 		return &delta{Reasoning: b.text}
 	case call:
 		return &delta{ToolCalls: []toolCall{a.toolCall(b)}}
+	default:
+		return &delta{Content: &b.text}
 	}
-	return &delta{Content: &b.text}
 }
 
 // toolCall is one piece of a call: id and name first, then arguments.

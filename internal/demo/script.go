@@ -80,6 +80,7 @@ func pieces(s step) []string {
 		return tokens(s.text)
 	case call:
 		return append([]string{""}, tokens(s.text)...)
+	default:
+		return []string{s.text}
 	}
-	return []string{s.text}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -39,7 +40,8 @@ func askInto(ctx context.Context, d *Demo, body string, t *transcript) *transcri
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/chat/completions", strings.NewReader(body))
 	func() {
 		defer func() {
-			if p := recover(); p != nil && p != http.ErrAbortHandler {
+			p := recover()
+			if err, _ := p.(error); p != nil && !errors.Is(err, http.ErrAbortHandler) {
 				panic(p)
 			}
 		}()

@@ -15,7 +15,7 @@ var agUI = spec{
 		certain:     isRunStart,
 		Failure:     agUIFailure,
 	},
-	find: byMember(memberType),
+	find: byMember("type"),
 	rules: rules{
 		"RUN_STARTED":                   {id: "runId", conversation: "threadId"},
 		"TEXT_MESSAGE_CONTENT":          {text: paths{"delta"}},

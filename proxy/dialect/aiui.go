@@ -17,7 +17,7 @@ var aiUI = spec{
 		certain: func(*frame.Frame) bool { return false }, // its header field says so
 		Failure: aiUIFailure,
 	},
-	find: byMember(memberType),
+	find: byMember("type"),
 	rules: rules{
 		"start":                 {id: "messageId"},
 		"text-delta":            {text: paths{"delta"}},

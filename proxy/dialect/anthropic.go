@@ -18,7 +18,7 @@ var anthropicMessages = spec{
 		certain:     isMessageStart,
 		Failure:     anthropicFailure,
 	},
-	find: byEvent(memberType),
+	find: byEvent("type"),
 	rules: rules{
 		"message_start": {
 			id: "message.id", model: "message.model", fold: foldMessage,

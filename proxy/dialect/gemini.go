@@ -33,32 +33,29 @@ var gemini = spec{
 	},
 }.dialect()
 
-var (
-	memberCandidates     = member(`"candidates"`)
-	memberUsageMetadata  = member(`"usageMetadata"`)
-	memberModelVersion   = member(`"modelVersion"`)
-	memberPromptFeedback = member(`"promptFeedback"`)
-)
-
 var geminiUsage = &usage{
 	input:  []string{"usageMetadata.promptTokenCount", "usageMetadata.toolUsePromptTokenCount"},
 	output: []string{"usageMetadata.candidatesTokenCount", "usageMetadata.thoughtsTokenCount"},
 }
 
+// geminiFailed follows the members that only a chunk has.
+const geminiFailed signs = 1 << 3
+
 func findCandidates(rs rules, f *frame.Frame) (*rule, []byte) {
-	switch data := f.Data; {
-	case memberCandidates.in(data), memberUsageMetadata.in(data), memberPromptFeedback.in(data):
-		return rs["chunk"], data
-	case memberError.begins(data, '{'):
-		return rs["failure"], data
-	default:
+	switch found := seen(f.Data, "candidates", "usageMetadata", "promptFeedback", "error"); {
+	case found == 0:
 		return nil, nil
+	case found == geminiFailed:
+		return rs["failure"], f.Data
+	default:
+		return rs["chunk"], f.Data
 	}
 }
 
 func isCandidates(f *frame.Frame) bool {
-	return (memberCandidates.begins(f.Data, '[') || memberPromptFeedback.begins(f.Data, '{')) &&
-		(memberUsageMetadata.in(f.Data) || memberModelVersion.in(f.Data))
+	doc := gjson.ParseBytes(f.Data)
+	return (doc.Get("candidates.0").IsObject() || doc.Get("promptFeedback").IsObject()) &&
+		(doc.Get("usageMetadata").Exists() || doc.Get("modelVersion").Exists())
 }
 
 const (

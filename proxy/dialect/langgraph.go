@@ -26,7 +26,7 @@ var langGraph = spec{
 		plausible:   func(f *frame.Frame) bool { return len(f.Event) > 0 },
 		Failure:     langGraphFailure,
 	},
-	find: byEvent(memberType),
+	find: byEvent("type"),
 	rules: rules{
 		"metadata":         {id: "run_id"},
 		"messages":         {fold: foldMessageTuple},

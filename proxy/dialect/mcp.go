@@ -26,19 +26,21 @@ var mcp = spec{
 	},
 }.dialect()
 
-var (
-	memberRPC    = member(`"jsonrpc"`)
-	memberMethod = member(`"method"`)
-	memberResult = member(`"result"`)
+// What is looked for in a message.
+const (
+	rpcVersion signs = 1 << iota
+	rpcResult
+	rpcError
 )
 
 func findRPC(rs rules, f *frame.Frame) (*rule, []byte) {
-	switch data := f.Data; {
-	case !memberRPC.in(data):
+	data := f.Data
+	switch found := seen(data, "jsonrpc", "result", "error"); {
+	case found&rpcVersion == 0:
 		return nil, nil
-	case memberResult.in(data) && gjson.GetBytes(data, "result").Exists():
+	case found&rpcResult != 0 && gjson.GetBytes(data, "result").Exists():
 		return rs["result"], data
-	case memberError.in(data) && gjson.GetBytes(data, "error").Exists():
+	case found&rpcError != 0 && gjson.GetBytes(data, "error").Exists():
 		return rs["error"], data
 	default:
 		return rs["notice"], data
@@ -48,9 +50,6 @@ func findRPC(rs rules, f *frame.Frame) (*rule, []byte) {
 // isMCP tells MCP from A2A, which speaks JSON-RPC too but answers one request
 // with many results.
 func isMCP(f *frame.Frame) bool {
-	if !memberRPC.begins(f.Data, '"') {
-		return false
-	}
 	doc := gjson.ParseBytes(f.Data)
 	if doc.Get("jsonrpc").Str != "2.0" {
 		return false

@@ -1,6 +1,8 @@
 package dialect
 
 import (
+	"bytes"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
@@ -30,20 +32,22 @@ var ollama = spec{
 var (
 	ollamaText     = paths{"message.content", "response"}
 	ollamaThinking = paths{"message.thinking", "thinking"}
+)
 
-	memberDone      = member(`"done"`)
-	memberModel     = member(`"model"`)
-	memberCreatedAt = member(`"created_at"`)
+// What is looked for in a line.
+const (
+	ollamaDone signs = 1 << iota
+	ollamaFailed
 )
 
 func findOllamaLine(rs rules, f *frame.Frame) (*rule, []byte) {
 	data := f.Data
-	switch {
-	case memberDone.begins(data, 't') && gjson.GetBytes(data, "done").Bool():
+	switch found := seen(data, "done", "error"); {
+	case found&ollamaDone != 0 && gjson.GetBytes(data, "done").Bool():
 		return rs["done"], data
-	case memberError.in(data) && gjson.GetBytes(data, "error").Type == gjson.String:
+	case found&ollamaFailed != 0 && gjson.GetBytes(data, "error").Type == gjson.String:
 		return rs["failure"], data
-	case memberDone.in(data):
+	case bytes.Contains(data, []byte(`"done"`)):
 		return rs["delta"], data
 	default:
 		return nil, nil
@@ -51,7 +55,8 @@ func findOllamaLine(rs rules, f *frame.Frame) (*rule, []byte) {
 }
 
 func isOllamaLine(f *frame.Frame) bool {
-	return memberModel.begins(f.Data, '"') && memberCreatedAt.begins(f.Data, '"') && memberDone.in(f.Data)
+	doc := gjson.ParseBytes(f.Data)
+	return doc.Get("model").Str != "" && doc.Get("created_at").Str != "" && doc.Get("done").Exists()
 }
 
 // foldOllamaTools: calls come whole and, in most versions, without an id.

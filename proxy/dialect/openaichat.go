@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -39,27 +40,29 @@ var openAIChat = spec{
 	},
 }.dialect()
 
-var (
-	memberChoices      = member(`"choices"`)
-	memberError        = member(`"error"`)
-	memberFinishReason = member(`"finish_reason"`)
-	memberUsage        = member(`"usage"`)
-	memberRefusal      = member(`"refusal"`)
-	memberObject       = member(`"object"`)
-	memberPromptFilter = member(`"prompt_filter_results"`)
+// What is looked for in a chunk.
+const (
+	chatChoices signs = 1 << iota
+	chatUsage
+	chatFinish
+	chatRefusal
+	chatFailure
 )
 
 // findChunk: an ordinary chunk is known by what is not in it.
 func findChunk(rs rules, f *frame.Frame) (*rule, []byte) {
 	data := f.Data
-	switch {
-	case string(data) == "[DONE]":
+	if string(data) == "[DONE]" {
 		return rs["done"], data
-	case string(f.Event) == "error", memberError.in(data) && isFailure(data):
+	}
+	found := seen(data, "choices", "usage", "finish_reason", "refusal", "error")
+	chunk := found&(chatChoices|chatUsage) != 0
+	switch {
+	case string(f.Event) == "error", (found&chatFailure != 0 || !chunk) && isFailure(data):
 		return rs["failure"], data
-	case !memberChoices.in(data) && !memberUsage.in(data):
+	case !chunk:
 		return nil, nil
-	case memberFinishReason.begins(data, '"'), memberUsage.begins(data, '{'), memberRefusal.holdsText(data):
+	case found&(chatUsage|chatFinish|chatRefusal) != 0:
 		return rs["telling"], data
 	default:
 		return rs["delta"], data
@@ -105,16 +108,60 @@ func readChunk(r *reader, doc gjson.Result, out *Facts) {
 }
 
 func foldChunk(a *answer, doc gjson.Result) {
-	c := choice0(doc)
-	delta := c.Get("delta")
-	if !delta.Exists() {
-		a.text.add(c.Get("text").Str) // Completions
-	}
-	foldContent(a, delta.Get("content"))
-	a.text.add(delta.Get("refusal").Str)
-	a.reasoning.add(chunkReasoning(delta))
+	choice0(doc).ForEach(func(name, v gjson.Result) bool {
+		switch name.Str {
+		case "delta":
+			foldDelta(a, v)
+		case "text": // Completions
+			a.text.add(v.Str)
+		case "finish_reason":
+			if v.Str != "" {
+				a.finish = kept(v.Str)
+			}
+		}
+		return true
+	})
+}
+
+// foldDelta goes through a delta once. Whoever sends reasoning under two names
+// sends the same twice.
+func foldDelta(a *answer, delta gjson.Result) {
+	var reasoning, again string
+	delta.ForEach(func(name, v gjson.Result) bool {
+		switch name.Str {
+		case "content":
+			foldContent(a, v)
+		case "refusal":
+			a.text.add(v.Str)
+		case "reasoning_content":
+			reasoning = v.Str
+		case "reasoning":
+			again = v.Str
+		case "reasoning_details":
+			if again == "" {
+				again = detailsText(v)
+			}
+		case "tool_calls":
+			foldToolCalls(a, v)
+		case "function_call":
+			if v.IsObject() {
+				foldFunction(a, "function_call", "", v)
+			}
+		}
+		return true
+	})
+	a.reasoning.add(cmp.Or(reasoning, again))
+}
+
+func detailsText(details gjson.Result) string {
+	var all strings.Builder
+	each(details, func(d gjson.Result) { all.WriteString(paths{"text", "summary"}.text(d)) })
+	return all.String()
+}
+
+func foldToolCalls(a *answer, calls gjson.Result) {
 	n := 0
-	each(delta.Get("tool_calls"), func(t gjson.Result) {
+	each(calls, func(t gjson.Result) {
 		key := "#" + strconv.Itoa(n)
 		if index := t.Get("index"); index.Type == gjson.Number {
 			key = keyOf(index)
@@ -122,12 +169,6 @@ func foldChunk(a *answer, doc gjson.Result) {
 		foldFunction(a, key, t.Get("id").Str, t.Get("function"))
 		n++
 	})
-	if f := delta.Get("function_call"); f.IsObject() {
-		foldFunction(a, "function_call", "", f)
-	}
-	if word := c.Get("finish_reason").Str; word != "" {
-		a.finish = kept(word)
-	}
 }
 
 // foldContent: a text, or a list of parts (Mistral).
@@ -139,31 +180,17 @@ func foldContent(a *answer, content gjson.Result) {
 	})
 }
 
-// chunkReasoning returns the reasoning in a delta. Whoever sends it under two
-// names sends the same twice.
-func chunkReasoning(delta gjson.Result) string {
-	if s := (paths{"reasoning_content", "reasoning"}).text(delta); s != "" {
-		return s
-	}
-	var all strings.Builder
-	each(delta.Get("reasoning_details"), func(d gjson.Result) { all.WriteString(paths{"text", "summary"}.text(d)) })
-	return all.String()
-}
-
 func foldFunction(a *answer, key, id string, f gjson.Result) {
 	c := a.open(key, id, f.Get("name").Str)
 	c.arguments.add(valueText(f.Get("arguments")))
 }
 
+// isChatChunk: Azure's first chunk has no object.
 func isChatChunk(f *frame.Frame) bool {
-	if !memberChoices.begins(f.Data, '[') {
-		return false
-	}
-	if memberPromptFilter.in(f.Data) { // Azure's first chunk, which has no object
-		return true
-	}
-	object := gjson.GetBytes(f.Data, "object").Str
-	return memberObject.in(f.Data) && (object == "chat.completion.chunk" || object == "text_completion")
+	doc := gjson.ParseBytes(f.Data)
+	object := doc.Get("object").Str
+	return doc.Get("choices").IsArray() &&
+		(object == "chat.completion.chunk" || object == "text_completion" || doc.Get("prompt_filter_results").Exists())
 }
 
 // openAIFailure is what OpenAI's clients raise as an error; they keep every

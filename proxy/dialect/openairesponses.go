@@ -22,7 +22,7 @@ var openAIResponses = spec{
 		plausible:   isResponse,
 		Failure:     responsesFailure,
 	},
-	find: byEvent(memberType),
+	find: byEvent("type"),
 	rules: rules{
 		"response.created":     responseOpened,
 		"response.queued":      responseOpened,
@@ -48,8 +48,6 @@ var openAIResponses = spec{
 		"cancelled": meansStopped,
 	},
 }.dialect()
-
-var memberType = member(`"type"`)
 
 var responseOpened = &rule{id: "response.id", conversation: "response.conversation.id", model: "response.model"}
 

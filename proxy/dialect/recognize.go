@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"bytes"
 	"net/http"
 	"slices"
 	"strconv"
@@ -160,7 +161,7 @@ func IsControl(method, path string, body []byte) bool {
 }
 
 func isControlMessage(body []byte) bool {
-	if !memberRPC.begins(body, '"') {
+	if !bytes.Contains(body, []byte(`"jsonrpc"`)) {
 		return false
 	}
 	doc := gjson.ParseBytes(body)

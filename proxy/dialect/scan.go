@@ -2,56 +2,55 @@ package dialect
 
 import "bytes"
 
-// scanner goes through the members of JSON at every depth without parsing it:
-// from colon to colon. A colon that follows a bare quote ends a member's name,
-// since inside a string every quote is escaped. That tells whether a frame is
-// worth a parse, in one pass over its bytes.
-type scanner struct{ rest, before []byte }
+// signs are the members that were seen in a frame, a bit for each name that was
+// asked for, in that order.
+type signs uint8
 
-func scan(data []byte) scanner { return scanner{rest: data, before: data[:0]} }
-
-// longestName bounds the names that a scanner sees.
-const longestName = 32
-
-// next returns the name of the next member and what follows its colon, which
-// is not empty. Members with longer names than anybody asks for are left out.
-func (s *scanner) next() (name, value []byte, ok bool) {
+// seen goes through the members of JSON at every depth, without parsing it, and
+// reports which of the names have a value that says something: not null, not
+// false, not an empty string. One pass over the bytes tells whether a frame is
+// worth a parse.
+//
+// It goes from colon to colon: one that follows a quoted name is a member's.
+// Text cannot look like a member, since inside a string every quote is escaped.
+func seen(data []byte, names ...string) (found signs) {
 	for {
-		i := bytes.IndexByte(s.rest, ':')
+		i := bytes.IndexByte(data, ':')
 		if i < 0 {
-			return nil, nil, false
+			return found
 		}
-		before := s.rest[:i]
-		s.rest = s.rest[i+1:]
-		if value = skipSpace(s.rest); len(value) == 0 {
-			return nil, nil, false
-		}
-		if name, ok = lastString(before); ok {
-			return name, value, true
+		before := trimSpaceRight(data[:i])
+		data = data[i+1:]
+		for bit, name := range names {
+			if endsWithName(before, name) && says(skipSpace(data)) {
+				found |= 1 << bit
+			}
 		}
 	}
 }
 
-// lastString returns the string at the end of data.
-func lastString(data []byte) ([]byte, bool) {
-	n := len(data)
-	for n > 0 && isSpace(data[n-1]) {
-		n--
-	}
-	if n < 2 || data[n-1] != '"' {
-		return nil, false
-	}
-	data = data[max(0, n-2-longestName) : n-1]
-	open := bytes.LastIndexByte(data, '"')
-	if open < 0 {
-		return nil, false
-	}
-	return data[open+1:], true
+// endsWithName reports whether data ends with a quoted name. What stands before
+// an opening quote of a name cannot stand inside a string before a bare quote.
+func endsWithName(data []byte, name string) bool {
+	closing := len(data) - 1
+	opening := closing - len(name) - 1
+	return opening >= 0 && data[closing] == '"' && data[opening] == '"' &&
+		string(data[opening+1:closing]) == name && (opening == 0 || beginsMember(data[opening-1]))
 }
 
-// says reports whether a value is something: not null, not false, not an empty
-// string.
+func beginsMember(c byte) bool { return c == '{' || c == ',' || isSpace(c) }
+
+func trimSpaceRight(data []byte) []byte {
+	for len(data) > 0 && isSpace(data[len(data)-1]) {
+		data = data[:len(data)-1]
+	}
+	return data
+}
+
 func says(value []byte) bool {
+	if len(value) == 0 {
+		return false
+	}
 	switch value[0] {
 	case 'n', 'f':
 		return false
@@ -76,14 +75,25 @@ func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\
 // has this name and a string without escapes; nearly every typed frame begins
 // with its type.
 func leading(data []byte, name string) ([]byte, bool) {
-	s := scan(data)
-	first, value, ok := s.next()
-	if !ok || string(first) != name || value[0] != '"' || !opens(data, len(data)-len(s.rest)-len(name)) {
+	data = skipSpace(data)
+	if len(data) == 0 || data[0] != '{' {
 		return nil, false
 	}
-	end := bytes.IndexAny(value[1:], `"\`)
-	if end < 0 || value[1+end] == '\\' {
+	data, ok := quoted(skipSpace(data[1:]))
+	if !ok || len(data) <= len(name) || string(data[:len(name)]) != name || data[len(name)] != '"' {
 		return nil, false
 	}
-	return value[1 : 1+end], true
+	data = skipSpace(data[len(name)+1:])
+	if len(data) == 0 || data[0] != ':' {
+		return nil, false
+	}
+	value, ok := quoted(skipSpace(data[1:]))
+	end := bytes.IndexAny(value, `"\`)
+	if !ok || end < 0 || value[end] == '\\' {
+		return nil, false
+	}
+	return value[:end], true
 }
+
+// quoted returns what follows a quote.
+func quoted(data []byte) ([]byte, bool) { return bytes.CutPrefix(data, []byte{'"'}) }

@@ -2,50 +2,65 @@ package dialect
 
 import (
 	"bytes"
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
 )
 
-func TestScansFindMembersAndNothingElse(t *testing.T) {
+func TestScansSeeMembersThatSaySomething(t *testing.T) {
 	t.Parallel()
-	m := member(`"usage"`)
-	for _, tt := range []struct {
-		data  string
-		begun byte // what the value begins with, 0 for none
-	}{
-		{`{"usage":{"a":1}}`, '{'},
-		{`{"a":1, "usage" : {}}`, '{'},
-		{"{\"usage\"\t:\r\n {}}", '{'},
-		{`{"a":{"usage":[]}}`, '['},
-		{`{"usage":null}`, 'n'},
-		{`{"a":"usage","usage":"x"}`, '"'},
-		{`{"a":"usage"}`, 0},
-		{`{"a":"\"usage\":{}"}`, 0},
-		{`{"a":"\\","usage":{}}`, '{'},
-		{`{"native_usage":{}}`, 0},
-		{`{"usage":`, 0},
-		{`{"usage"`, 0},
-		{``, 0},
+	for data, want := range map[string]signs{
+		`{"usage":{"a":1}}`:                          1,
+		`{"a":1, "usage" : {}}`:                      1,
+		"{\n\"usage\"\t:\r\n {}}":                    1,
+		`{"a":{"error":[]},"usage":"x"}`:             3,
+		`{"a":[{"b":1},{"error":7}]}`:                2,
+		`{"a":"\\","usage":true}`:                    1,
+		`{"usage":null,"error":false}`:               0,
+		`{"usage":"","error":""}`:                    0,
+		`{"usage":null,"a":{"usage":{}}}`:            1,
+		`{"a":"usage","b":"error"}`:                  0,
+		`{"a":"\"usage\":{}, \"error\": {}"}`:        0,
+		`{"a":"{\\\"usage\\\":{}}"}`:                 0,
+		`{"native_usage":{}}`:                        0,
+		`{"x\"usage":{}}`:                            0,
+		`{"":1,"` + strings.Repeat("n", 99) + `":1}`: 0,
+		`{"usage":`:                                  0,
+		`{"usage"`:                                   0,
+		`:`:                                          0,
+		`":"`:                                        0,
+		``:                                           0,
 	} {
-		for _, c := range []byte(`{["n`) {
-			if got := m.begins([]byte(tt.data), c); got != (c == tt.begun) {
-				t.Errorf("%s: got begins with %c %v, want %v", tt.data, c, got, c == tt.begun)
-			}
+		if got := seen([]byte(data), "usage", "error"); got != want {
+			t.Errorf("%s: got %b, want %b", data, got, want)
 		}
 	}
 }
 
-func TestScansTellTextFromNone(t *testing.T) {
-	t.Parallel()
-	for data, want := range map[string]bool{
-		`{"refusal":"no"}`: true, `{"refusal":""}`: false, `{"refusal":null}`: false, `{"refusal":["a"]}`: false,
-		`{"refusal":null,"delta":{"refusal":"no"}}`: true, `{"refusal":"`: false,
-	} {
-		if got := memberRefusal.holdsText([]byte(data)); got != want {
-			t.Errorf("%s: got %v, want %v", data, got, want)
+// FuzzSeen: every member at the top of whole JSON that says something is seen.
+func FuzzSeen(f *testing.F) {
+	f.Add([]byte(`{"usage":{"error":null},"error":"x"}`))
+	f.Add([]byte(`{ "a" : ":" , "usage" : 1 }`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if !valid(data) {
+			seen(data, "usage", "error")
+			return
 		}
-	}
+		var top map[string]any
+		if json.Unmarshal(data, &top) != nil {
+			return
+		}
+		got := seen(data, "usage", "error")
+		for bit, name := range []string{"usage", "error"} {
+			spelled := bytes.Contains(data, []byte(`"`+name+`"`)) // and not with escapes
+			v := top[name]
+			if v != nil && v != false && v != "" && spelled && got&(1<<bit) == 0 {
+				t.Errorf("%s: %s was not seen", data, name)
+			}
+		}
+	})
 }
 
 // FuzzLeading: where the short way finds a value, the long way finds the same.
@@ -56,7 +71,7 @@ func FuzzLeading(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got, ok := memberType.leading(data)
+		got, ok := leading(data, "type")
 		if !ok {
 			return
 		}

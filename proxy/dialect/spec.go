@@ -169,8 +169,8 @@ func (s *spec) typeOf(f *frame.Frame) string {
 
 // byEvent finds the rule by the event field, or by a member of the data where
 // there is no such field.
-func byEvent(m member) finder {
-	inData := byMember(m)
+func byEvent(member string) finder {
+	inData := byMember(member)
 	return func(rs rules, f *frame.Frame) (*rule, []byte) {
 		if len(f.Event) == 0 || string(f.Event) == "message" {
 			return inData(rs, f)
@@ -180,16 +180,15 @@ func byEvent(m member) finder {
 }
 
 // byMember finds the rule by a member of the data.
-func byMember(m member) finder {
-	path := string(m[1 : len(m)-1])
+func byMember(member string) finder {
 	return func(rs rules, f *frame.Frame) (*rule, []byte) {
-		if kind, ok := m.leading(f.Data); ok {
+		if kind, ok := leading(f.Data, member); ok {
 			return rs[string(kind)], f.Data
 		}
 		if string(f.Data) == "[DONE]" {
 			return rs["[DONE]"], f.Data
 		}
-		return rs[gjson.GetBytes(f.Data, path).Str], f.Data
+		return rs[gjson.GetBytes(f.Data, member).Str], f.Data
 	}
 }
 
