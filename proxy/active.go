@@ -245,8 +245,7 @@ func (h *Handler) serveResumePath(w http.ResponseWriter, r *http.Request, next N
 		}
 		return pass(next(&nothingWriter{ResponseWriter: w}, r))
 	}
-	v := h.ownView(rec)
-	return h.resume(w, r, rec, resumption{view: v, after: seq, links: h.linksFor(r), dialectShaped: true})
+	return h.resume(w, r, rec, resumption{choose: h.viewOwn, after: seq, links: h.linksFor(r), dialectShaped: true})
 }
 
 func (h *Handler) resumeRun(r *http.Request, caller authz.Caller, to target, cursor runregistry.Cursor) (*runregistry.Record, runregistry.Seq, error) {

@@ -41,6 +41,21 @@ func holds(pieces ...string) backend {
 	}
 }
 
+// paced sends pieces one at a time, with a pause after each, and stays open.
+func paced(every time.Duration, pieces ...string) backend {
+	return func(_ int, w http.ResponseWriter, r *http.Request) error {
+		sse(w)
+		for _, p := range pieces {
+			if say(w, p) != nil || pause(r, every) != nil {
+				hangUp()
+			}
+		}
+		<-r.Context().Done()
+		hangUp()
+		return nil
+	}
+}
+
 // breaks sends pieces and then loses its connection.
 func breaks(pieces ...string) backend {
 	return func(_ int, w http.ResponseWriter, _ *http.Request) error {

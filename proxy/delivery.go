@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 )
 
@@ -34,8 +33,6 @@ func (h *Handler) newDelivery(w http.ResponseWriter, r *http.Request, rec *runre
 // written, so that any status is still possible.
 func (d *delivery) serve(ctx context.Context, early time.Duration) error {
 	h := d.h
-	h.deps.Engine.readerCame(d.rec.ID)
-	defer h.deps.Engine.readerLeft(d.rec.ID)
 	seat := h.deps.Engine.seats.take(d.rec, h.cfg.Limits.ReadersPerRun)
 	defer seat.leave()
 	rec, err := d.awaitAnswer(ctx, early)
@@ -90,7 +87,7 @@ func (d *delivery) replayable() error {
 	switch {
 	case d.rec.Response != nil && !d.rec.Response.Kept:
 		return refuse(codeNotRetained, "Start again with a new key.")
-	case d.rec.FirstSeq == 0 && d.rec.LastSeq > 0:
+	case d.rec.FirstSeq != 1 && d.rec.LastSeq > 0: // expired, or trimmed: not the whole answer
 		p := refuse(codeExpired, "The answer is still there as a snapshot.")
 		p.Members = expiredMembers(d.rec, d.links, 1, expiryReason(d.rec))
 		p.Actions = d.rec.ClientActions()
@@ -153,10 +150,15 @@ func (d *delivery) stream(ctx context.Context, seat *seat) error {
 	d.answerHeader()
 	d.event(runregistry.DeliveryOpened)
 	d.opened = true
-	t := d.h.newTail(d.w, d.h.ownView(d.rec), d.rec, d.links, d.watch, seat)
+	choose := d.h.viewOwn
 	if early {
-		t.view = d.h.earlyView()
+		choose = d.h.viewEarly
 	}
+	v, err := choose(d.rec)
+	if err != nil {
+		return err
+	}
+	t := d.h.newTail(d.w, v, choose, d.rec, d.links, d.watch, seat)
 	if d.pump != nil {
 		t.throttle = d.pump.throttle
 	}
@@ -246,11 +248,11 @@ func (d *delivery) event(e runregistry.DeliveryEvent) {
 	}
 }
 
-// earlyView is the view of a stream whose upstream has not answered yet.
-func (h *Handler) earlyView() view {
-	d, ok := dialect.Lookup(h.cfg.Dialect)
-	if !ok {
-		d = genericDialect
-	}
-	return view{form: formSSE, follow: true, ids: d.Wire.IDs, keepalive: d.Wire.Keepalive, every: h.cfg.Keepalive, dialect: d}
+// viewOwn is a run in its own format.
+func (h *Handler) viewOwn(rec *runregistry.Record) (view, error) { return h.ownView(rec), nil }
+
+// viewEarly is a run whose answer was committed as an event stream before
+// upstream answered.
+func (h *Handler) viewEarly(rec *runregistry.Record) (view, error) {
+	return h.eventStream(rec, false), nil
 }

@@ -63,6 +63,9 @@ func (p *pump) chooseDialect() {
 		p.dialect, _ = dialect.Lookup(p.cfg.Dialect)
 		p.detected = true
 	}
+	if p.dialect == nil && p.told != nil {
+		p.dialect, p.detected = p.told, true
+	}
 	if p.dialect == nil {
 		p.dialect, p.detected = dialect.DetectByResponse(p.path, p.header)
 	}
@@ -190,7 +193,11 @@ func (p *pump) take(f *frame.Frame) error {
 		p.learn(p.reader.Read(f))
 	}
 	n := len(p.batch.buf)
-	p.batch.buf = append(p.batch.buf, f.Clean...)
+	if p.kind == frame.SSE && !p.dialect.Wire.IDs {
+		p.batch.buf = frame.AppendOwn(p.batch.buf, f.Raw) // its clients resume by upstream's own ids
+	} else {
+		p.batch.buf = append(p.batch.buf, f.Clean...)
+	}
 	p.batch.frames = append(p.batch.frames, p.batch.buf[n:len(p.batch.buf):len(p.batch.buf)])
 	return nil
 }

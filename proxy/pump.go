@@ -42,8 +42,9 @@ type pump struct {
 	request *http.Request // detached
 	next    Next
 	host    Host
-	path    string // as the start named it, for dialect detection
-	keyed   bool   // the start carried an idempotency key
+	path    string           // as the start named it, for dialect detection
+	told    *dialect.Dialect // what the request told about the dialect, or nil
+	keyed   bool             // the start carried an idempotency key
 	span    runSpan
 	subject string // keyed hash, for the log
 

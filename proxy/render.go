@@ -36,6 +36,9 @@ type view struct {
 	dialect *dialect.Dialect
 }
 
+// viewOf decides how a reader sees a run, as far as the run is known.
+type viewOf func(*runregistry.Record) (view, error)
+
 // keepaliveSSE is a comment and ONE line feed. A blank line after it would
 // dispatch an empty event in some clients.
 const keepaliveSSE = ": keepalive\n"
@@ -86,6 +89,7 @@ type renderer struct {
 	prefix int
 	hint   string
 	links  links
+	parsed frame.Frame
 	out    []byte
 }
 
@@ -124,17 +128,26 @@ func (r *renderer) frame(f *runregistry.Frame) {
 		r.line(f)
 	case r.ids:
 		r.putHint()
-		r.out = frame.AppendID(r.out, f.Data, r.cursor(f.Seq))
+		r.out = frame.AppendID(r.out, r.clean(f.Data), r.cursor(f.Seq))
 	default:
 		r.out = append(r.out, f.Data...)
 	}
 }
 
+// clean returns a stored frame without an id: runs of dialects that keep
+// upstream's ids are stored with them.
+func (r *renderer) clean(stored []byte) []byte {
+	if r.dialect.Wire.IDs {
+		return stored
+	}
+	frame.Parse(frame.SSE, stored, &r.parsed)
+	return r.parsed.Clean
+}
+
 // line shows a line of a line run as an event.
 func (r *renderer) line(f *runregistry.Frame) {
-	var parsed frame.Frame
-	frame.Parse(frame.Lines, f.Data, &parsed)
-	r.event(f.Seq, "", parsed.Data)
+	frame.Parse(frame.Lines, f.Data, &r.parsed)
+	r.event(f.Seq, "", r.parsed.Data)
 }
 
 // event renders an event of ours with a number.

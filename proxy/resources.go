@@ -114,6 +114,9 @@ func limitOf(text string, otherwise, highest int) (int, error) {
 const (
 	pageDefault = 500
 	pageMax     = 5000
+	// pageBytes bounds the frames of a page, whatever their number: the page is
+	// composed in memory.
+	pageBytes = 1 << 20
 )
 
 // serveEventPage serves a finite page of envelopes.
@@ -122,11 +125,17 @@ func (h *Handler) serveEventPage(w http.ResponseWriter, r *http.Request, rec *ru
 	if err != nil {
 		return err
 	}
+	if rec, err = h.awaitLog(r.Context(), rec, after); err != nil {
+		return err
+	}
 	if after > rec.LastGiven() {
 		return refuse(codeFutureCursor, "Continue from last_seq.").with("last_seq", rec.LastGiven())
 	}
-	l := h.linksFor(r)
 	control := r.URL.Query().Get("control") != "off"
+	if nothingAfter(rec, after, control) {
+		return h.nothingLeft(w, rec, resumption{links: h.linksFor(r)})
+	}
+	l := h.linksFor(r)
 	events, last, state, err := h.eventPage(r.Context(), rec, after, n, control, l)
 	if err != nil {
 		return err
@@ -141,10 +150,24 @@ func (h *Handler) serveEventPage(w http.ResponseWriter, r *http.Request, rec *ru
 	return writeJSON(w, http.StatusOK, map[string]any{"events": events, "next": next, "state": state})
 }
 
+// awaitLog is awaitPosition for a page.
+func (h *Handler) awaitLog(ctx context.Context, rec *runregistry.Record, after runregistry.Seq) (*runregistry.Record, error) {
+	if rec.State.Terminal() || after <= rec.LastSeq {
+		return rec, nil
+	}
+	watch, err := h.deps.Engine.store.Watch(ctx, rec.ID, false)
+	if err != nil {
+		return nil, err
+	}
+	defer watch.Close()
+	return h.awaitPosition(ctx, watch, rec.ID, resumption{after: after})
+}
+
 // eventPage collects up to n envelopes and tells the position after them.
 func (h *Handler) eventPage(ctx context.Context, rec *runregistry.Record, after runregistry.Seq, n int, control bool, l links) ([]envelope, runregistry.Seq, runregistry.State, error) {
 	events := make([]envelope, 0, min(n, pageDefault))
 	d := dialectOf(rec)
+	size := 0
 	for {
 		page, err := h.deps.Engine.store.Read(ctx, runregistry.PageQuery{Run: rec.ID, After: after})
 		if errors.Is(err, runregistry.ErrExpired) {
@@ -157,9 +180,10 @@ func (h *Handler) eventPage(ctx context.Context, rec *runregistry.Record, after 
 			return nil, 0, 0, err
 		}
 		for i := range page.Frames {
-			if len(events) == n {
+			if len(events) == n || size > pageBytes {
 				return events, after, page.State, nil
 			}
+			size += len(page.Frames[i].Data)
 			events = append(events, upstreamEnvelope(rec, &page.Frames[i], d))
 			after = page.Frames[i].Seq
 		}

@@ -13,9 +13,12 @@ import (
 
 // resumption is a request to read a run from a position.
 type resumption struct {
-	view  view
-	after runregistry.Seq
-	links links
+	// choose decides how the reader sees the run, and decides anew when more is
+	// known of it: format and dialect are upstream's to say.
+	choose viewOf
+	view   view
+	after  runregistry.Seq
+	links  links
 	// dialectShaped tells that the answer has the shape of the run's own: stored
 	// header fields, no events of ours.
 	dialectShaped bool
@@ -31,76 +34,80 @@ const futurePatience = 15 * time.Second
 func (h *Handler) resume(w http.ResponseWriter, r *http.Request, rec *runregistry.Record, q resumption) error {
 	ctx := r.Context()
 	engine := h.deps.Engine
+	var err error
+	if q.view, err = q.choose(rec); err != nil {
+		return err
+	}
+	engine.readerCame(rec.ID)
+	defer engine.readerLeft(rec.ID) // after the watch is closed: it asks who is left
 	watch, err := engine.store.Watch(ctx, rec.ID, true)
 	if err != nil {
 		return h.resumeUnavailable(w, err, q)
 	}
 	defer watch.Close()
-	engine.readerCame(rec.ID)
-	defer engine.readerLeft(rec.ID)
 	seat := engine.seats.take(rec, h.cfg.Limits.ReadersPerRun)
 	defer seat.leave()
 
 	if rec, err = h.awaitPosition(ctx, watch, rec.ID, q); err != nil {
 		return h.resumeUnavailable(w, err, q)
 	}
-	if q.dialectShaped {
-		q.view = h.shape(rec, q.view)
+	if q.view, err = q.choose(rec); err != nil {
+		return err
 	}
-	if rec.State.Terminal() && q.after > 0 && q.after >= rec.DeliveredEnd(q.view.control) && q.after <= rec.FinalSeq {
-		h.resumeHeader(w, rec, q)
-		w.Header().Del("Content-Type")
-		w.WriteHeader(http.StatusNoContent)
-		return nil
+	if nothingAfter(rec, q.after, q.view.control) {
+		return h.nothingLeft(w, rec, q)
+	}
+	if q.after > rec.LastGiven() && q.view.form != formSSE {
+		return refuse(codeFutureCursor, "Continue from last_seq.").with("last_seq", rec.LastGiven())
 	}
 	if r.Method == http.MethodHead {
 		h.resumeHeader(w, rec, q)
 		return nil
 	}
 	span := h.startReaderSpan(r, rec, q.after)
-	t := h.newTail(w, q.view, rec, q.links, watch, seat)
+	t := h.newTail(w, q.view, q.choose, rec, q.links, watch, seat)
 	t.after = q.after
-	end, err := h.follow(ctx, w, t, q)
+	end := h.follow(ctx, w, t, q)
 	span.endReader(t, end)
-	if err == nil && (end == tailAborted || end == tailInterrupted && !q.view.control) {
+	if end == tailAborted || end == tailInterrupted && !q.view.control {
 		panic(http.ErrAbortHandler) // an unfinished answer must not look whole
 	}
-	return err
+	return nil
 }
 
-// shape settles the view of a dialect-shaped answer once the dialect is known.
-func (h *Handler) shape(rec *runregistry.Record, v view) view {
-	own := h.ownView(rec)
-	own.follow, own.runEnd = v.follow, v.runEnd
-	if v.form == formSSE && rec.Format != runregistry.FormatSSE {
-		own.form, own.ids, own.keepalive = formSSE, true, keepaliveSSE
-	}
-	return own
+// nothingAfter reports whether a reader at a position of an ended run has
+// everything that it can get. A position beyond the end is none of ours.
+func nothingAfter(rec *runregistry.Record, s runregistry.Seq, control bool) bool {
+	return rec.State.Terminal() && s > 0 && s >= rec.DeliveredEnd(control) && s <= rec.FinalSeq
+}
+
+// nothingLeft answers a reader that has everything: an EventSource stops.
+func (h *Handler) nothingLeft(w http.ResponseWriter, rec *runregistry.Record, q resumption) error {
+	h.resumeHeader(w, rec, q)
+	w.Header().Del("Content-Type")
+	w.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
 // follow writes the head and lets the tail run.
-func (h *Handler) follow(ctx context.Context, w http.ResponseWriter, t *tail, q resumption) (tailEnd, error) {
+func (h *Handler) follow(ctx context.Context, w http.ResponseWriter, t *tail, q resumption) tailEnd {
 	rec := t.rec
-	lost := q.after > rec.LastGiven()
-	if lost && t.form != formSSE {
-		return tailWhole, refuse(codeFutureCursor, "Continue from last_seq.").with("last_seq", rec.LastGiven())
-	}
 	if t.control && t.form == formSSE {
 		t.hint = retryHint(retryDefault)
 	}
 	h.resumeHeader(w, rec, q)
 	w.WriteHeader(http.StatusOK)
 	if err := t.ctrl.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return tailGone, nil //nolint:nilerr // the client left
+		return tailGone
 	}
-	if lost {
+	if q.after > rec.LastGiven() {
 		t.expiredFrame(q.after, expiryLost)
 		if err := t.send(t.out); err != nil {
-			return tailGone, nil //nolint:nilerr // the client left
+			return tailGone
 		}
-		return tailWhole, nil
+		return tailWhole
 	}
-	return t.run(ctx), nil
+	return t.run(ctx)
 }
 
 // awaitPosition returns the record once it is known what to do at the
@@ -115,7 +122,7 @@ func (h *Handler) awaitPosition(ctx context.Context, watch *runregistry.Watch, i
 		if err != nil {
 			return nil, err
 		}
-		waiting := q.dialectShaped && rec.Response == nil
+		waiting := q.dialectShaped && rec.Response == nil && q.view.follow
 		if rec.State.Terminal() || q.after <= rec.LastSeq && !waiting {
 			return rec, nil
 		}
@@ -219,10 +226,13 @@ func (h *Handler) serveEventsOf(w http.ResponseWriter, r *http.Request, rec *run
 	if format.page {
 		return h.serveEventPage(w, r, rec, cursor.Seq)
 	}
-	v := format.view
-	v.follow = r.URL.Query().Get("follow") != "off"
-	v.runEnd = cursor.Seq > 0
-	return h.resume(w, r, rec, resumption{view: v, after: cursor.Seq, links: h.linksFor(r), dialectShaped: !v.control})
+	choose := func(rec *runregistry.Record) (view, error) {
+		f, err := h.chooseFormat(r, rec)
+		f.view.follow = r.URL.Query().Get("follow") != "off"
+		f.view.runEnd = cursor.Seq > 0
+		return f.view, err
+	}
+	return h.resume(w, r, rec, resumption{choose: choose, after: cursor.Seq, links: h.linksFor(r), dialectShaped: !format.view.control})
 }
 
 // eventsCursor reads where to begin: Last-Event-ID wins over the query, since
@@ -255,10 +265,10 @@ func eventsCursor(r *http.Request) (runregistry.Cursor, error) {
 
 // reattachView is how a reader that comes back with our cursor on the
 // application's own path sees the run.
-func (h *Handler) reattachView(rec *runregistry.Record) view {
+func (h *Handler) reattachView(rec *runregistry.Record) (view, error) {
 	v := h.ownView(rec)
 	v.runEnd = true
-	return v
+	return v, nil
 }
 
 // serveReattach serves any path with our cursor in Last-Event-ID.
@@ -275,5 +285,5 @@ func (h *Handler) serveReattach(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return h.resume(w, r, rec, resumption{view: h.reattachView(rec), after: cursor.Seq, links: h.linksFor(r), dialectShaped: true})
+	return h.resume(w, r, rec, resumption{choose: h.reattachView, after: cursor.Seq, links: h.linksFor(r), dialectShaped: true})
 }

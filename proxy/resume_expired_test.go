@@ -124,7 +124,7 @@ func TestAnExpiredPlainBodyIsAborted(t *testing.T) {
 // there without a hole of its own.
 func TestATrimmedActiveRunMovesItsReaderToWhatIsStored(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := newSite(t, holds(data(10)...), generic, keptFrames(4))
+		s := newSite(t, paced(time.Second, data(10)...), generic, keptFrames(4))
 		started := s.Do(t, startChat())
 		started.Take(10)
 		run := started.Run()

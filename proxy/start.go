@@ -185,6 +185,7 @@ func (h *Handler) admission(s *start) *runregistry.Admission {
 		Release:     "",
 		Resource:    h.expand(s.r, h.cfg.Resource),
 		Model:       dialect.Model(s.body),
+		Dialect:     h.expectedDialect(s.r.URL.Path),
 		ActiveLimit: h.cfg.Limits.ActiveRunsPerSubject,
 	}
 	if !s.named {
@@ -201,6 +202,18 @@ func (h *Handler) admission(s *start) *runregistry.Admission {
 		a.Implicit, a.ImplicitWindow, a.MidStream = s.implicit, h.implicitWindow(s.r), s.r.Method == http.MethodGet
 	}
 	return a
+}
+
+// expectedDialect is what upstream will speak as far as the configuration or
+// the path tells; empty when they do not.
+func (h *Handler) expectedDialect(path string) string {
+	if h.cfg.Dialect != autoDialect {
+		return h.cfg.Dialect
+	}
+	if d, _ := dialect.DetectByResponse(path, nil); d != genericDialect {
+		return d.Name
+	}
+	return ""
 }
 
 func (h *Handler) retention() runregistry.Retention {
@@ -290,6 +303,8 @@ func (h *Handler) admitAndServe(w http.ResponseWriter, s *start, next Next) erro
 	if err != nil {
 		return err
 	}
+	h.deps.Engine.readerCame(decision.Record.ID)
+	defer h.deps.Engine.readerLeft(decision.Record.ID) // after the watch is closed: it asks who is left
 	defer decision.Watch.Close()
 	h.deps.Metrics.admitted(decision.Match)
 	if s.cookie != nil {
@@ -350,7 +365,7 @@ func (h *Handler) newPump(s *start, decision *runregistry.Decision, next Next) *
 	cfg := h.cfg
 	return &pump{
 		engine: h.deps.Engine, cfg: &cfg, log: h.deps.Log, lease: decision.Lease,
-		request: request, next: next, host: h.deps.Host, path: s.r.URL.Path, keyed: s.key != "",
+		request: request, next: next, host: h.deps.Host, path: s.r.URL.Path, told: dialect.DetectByRequest(s.r.Header, s.body), keyed: s.key != "",
 		span: span, subject: about.Subject, ctx: ctx, cancel: cancel, storeCtx: context.WithoutCancel(ctx),
 		began: time.Now(), header: make(http.Header), throttle: newThrottle(),
 	}
@@ -395,5 +410,5 @@ func (h *Handler) reattachStart(w http.ResponseWriter, s *start, cursor runregis
 	if s.r.Method == http.MethodPost && rec.Fingerprint != s.fingerprint {
 		return problemOf(runregistry.ErrKeyReused)
 	}
-	return h.resume(w, s.r, rec, resumption{view: h.reattachView(rec), after: cursor.Seq, links: s.links, dialectShaped: true})
+	return h.resume(w, s.r, rec, resumption{choose: h.reattachView, after: cursor.Seq, links: s.links, dialectShaped: true, replayed: true})
 }

@@ -23,14 +23,15 @@ const deadlineSlack = 5 * time.Second
 // upstream.
 type tail struct {
 	*renderer
-	h     *Handler
-	w     http.ResponseWriter
-	ctrl  *http.ResponseController
-	watch *runregistry.Watch
-	ended <-chan struct{} // closed when this reader must make room
-	after runregistry.Seq
-	state runregistry.State
-	page  []runregistry.Frame
+	h      *Handler
+	w      http.ResponseWriter
+	ctrl   *http.ResponseController
+	watch  *runregistry.Watch
+	ended  <-chan struct{} // closed when this reader must make room
+	after  runregistry.Seq
+	state  runregistry.State
+	page   []runregistry.Frame
+	choose viewOf // decides the view anew with the first frames
 
 	last     time.Time // last write
 	deadline time.Time // write deadline in force
@@ -57,9 +58,9 @@ const (
 )
 
 // newTail returns the tail of one reader.
-func (h *Handler) newTail(w http.ResponseWriter, v view, rec *runregistry.Record, l links, watch *runregistry.Watch, s *seat) *tail {
+func (h *Handler) newTail(w http.ResponseWriter, v view, choose viewOf, rec *runregistry.Record, l links, watch *runregistry.Watch, s *seat) *tail {
 	t := &tail{
-		renderer: newRenderer(v, rec, l), h: h, w: w, ctrl: http.NewResponseController(w),
+		renderer: newRenderer(v, rec, l), choose: choose, h: h, w: w, ctrl: http.NewResponseController(w),
 		watch: watch, ended: s.ended, state: runregistry.StateNone, last: time.Now(),
 	}
 	t.quiet = time.NewTimer(t.patience())
@@ -78,17 +79,32 @@ func (t *tail) awaitAnswer(ctx context.Context) (end tailEnd, over bool) {
 		t.rec = rec
 		switch answer := rec.Response; {
 		case answer != nil && answer.Stream && answer.Status < http.StatusMultipleChoices:
-			own := t.h.ownView(rec)
-			own.form = formSSE
-			t.view = own
+			t.view = t.h.eventStream(rec, false)
 			return tailWhole, false
 		case rec.State.Terminal():
-			return t.finish(ctx), true
+			return t.unstreamed(ctx), true
 		}
 		if end, over := t.wait(ctx); over {
 			return end, true
 		}
 	}
+}
+
+// unstreamed ends a stream that was promised to the client, and to which
+// upstream's answer does not fit: even a whole one is a failure here.
+func (t *tail) unstreamed(ctx context.Context) tailEnd {
+	if t.rec.State != runregistry.Completed {
+		return t.finish(ctx)
+	}
+	if t.dialect = dialectOf(t.rec); !t.canFail() {
+		return tailAborted
+	}
+	t.out = t.out[:0]
+	t.failure(t.rec.FinalSeq, failureOf(t.rec, t.links))
+	if err := t.send(t.out); err != nil {
+		return tailGone
+	}
+	return tailWhole
 }
 
 // run delivers until the run ends, the client leaves, or the gateway drains.
@@ -99,6 +115,9 @@ func (t *tail) run(ctx context.Context) tailEnd {
 		page, err := t.h.deps.Engine.store.Read(ctx, runregistry.PageQuery{Run: t.rec.ID, After: t.after, Into: t.page[:0]})
 		if err != nil {
 			return t.readFailed(ctx, err)
+		}
+		if end, ok := t.acquaint(ctx, &page); !ok {
+			return end
 		}
 		if err := t.deliver(ctx, &page, live); err != nil {
 			return tailGone
@@ -131,6 +150,9 @@ func (t *tail) deliver(ctx context.Context, page *runregistry.Page, live bool) e
 		return nil
 	}
 	t.page = page.Frames
+	if t.rec.Response == nil {
+		t.meet(ctx)
+	}
 	rendered := t.frames(page.Frames)
 	if err := t.send(rendered); err != nil {
 		return err
@@ -141,6 +163,32 @@ func (t *tail) deliver(ctx context.Context, page *runregistry.Page, live bool) e
 	t.after = page.Frames[n-1].Seq
 	t.count(page.Frames, live)
 	return nil
+}
+
+// acquaint takes the record anew with the first frames of a run whose reader
+// came before them: until then format and dialect were not known. What cannot
+// be shown in the format that the reader asked for ends so that it asks again.
+func (t *tail) acquaint(ctx context.Context, page *runregistry.Page) (end tailEnd, ok bool) {
+	if len(page.Frames) == 0 || t.rec.LastSeq > 0 {
+		return 0, true
+	}
+	rec, err := t.h.deps.Engine.store.Load(ctx, t.rec.ID)
+	if err != nil {
+		return t.readFailed(ctx, err), false
+	}
+	v, err := t.choose(rec)
+	if err != nil {
+		return t.interrupt(), false
+	}
+	t.rec, t.view = rec, v
+	return 0, true
+}
+
+// meet learns what upstream answered to a reader that came before the answer.
+func (t *tail) meet(ctx context.Context) {
+	if rec, err := t.h.deps.Engine.store.Load(ctx, t.rec.ID); err == nil {
+		t.rec, t.dialect = rec, dialectOf(rec)
+	}
 }
 
 func (t *tail) count(frames []runregistry.Frame, live bool) {

@@ -23,7 +23,7 @@ func (t *tail) finish(ctx context.Context) tailEnd {
 	if err != nil {
 		return t.readFailed(ctx, err)
 	}
-	t.rec = rec
+	t.rec, t.dialect = rec, dialectOf(rec)
 	t.out = t.out[:0]
 	switch {
 	case t.after >= rec.DeliveredEnd(t.control):
@@ -45,25 +45,46 @@ func (t *tail) finish(ctx context.Context) tailEnd {
 
 // canFail reports whether the view's dialect has a frame that says so.
 func (r *renderer) canFail() bool {
-	return r.rec.Format != runregistry.FormatOpaque && r.dialect.Failure != nil && r.dialect.Failure(dialect.Failure{}) != nil
+	opaque := r.form == formOwn && r.rec.Format == runregistry.FormatOpaque
+	return !opaque && r.dialect.Failure != nil && r.dialect.Failure(dialect.Failure{}) != nil
 }
 
 // failure renders the dialect's own words for a stream that did not complete;
 // the terminal cursor stands in the last of its frames.
 func (r *renderer) failure(seq runregistry.Seq, f dialect.Failure) {
 	frames := r.dialect.Failure(f)
+	if r.form == formEnvelope {
+		frames = frames[:1] // what follows only ends a stream
+	}
 	for i, raw := range frames {
-		if r.form == formSSE && r.ids && i == len(frames)-1 {
-			r.out = frame.AppendID(r.out, raw, r.cursor(seq))
-			continue
-		}
+		r.failureFrame(seq, raw, i == len(frames)-1)
+	}
+}
+
+// failureFrame puts one frame of a failure into the framing of the view, which
+// is not always the dialect's.
+func (r *renderer) failureFrame(seq runregistry.Seq, raw []byte, last bool) {
+	var parsed frame.Frame
+	frame.Parse(r.dialect.Kind, raw, &parsed)
+	switch {
+	case r.form == formEnvelope:
+		e := newEnvelope(r.rec, seq, r.rec.EndedAt)
+		e.Source, e.Type, e.Event, e.Data = sourceGateway, "error", string(parsed.Event), string(parsed.Data)
+		r.out = appendJSONLine(r.out, e)
+	case r.form == formSSE && r.dialect.Kind != frame.SSE:
+		r.event(seq, "", parsed.Data)
+	case r.form == formOwn && r.dialect.Kind != kindOf(r.rec.Format):
+		r.out = append(append(r.out, parsed.Data...), '\n')
+	case r.form == formSSE && r.ids && last:
+		r.out = frame.AppendID(r.out, raw, r.cursor(seq))
+	default:
 		r.out = append(r.out, raw...)
 	}
 }
 
 // gatewayEvent renders one of our events with a number.
 func (r *renderer) gatewayEvent(seq runregistry.Seq, at time.Time, name string, data []byte) {
-	if r.form == formEnvelope {
+	if r.form != formSSE { // a line run in its own format has no other words for it
 		r.out = appendJSONLine(r.out, gatewayEnvelope(r.rec, seq, at, name, data))
 		return
 	}
@@ -181,12 +202,15 @@ func endData(rec *runregistry.Record, l links) []byte {
 
 // failureOf puts the end of a run into words that are safe to show.
 func failureOf(rec *runregistry.Record, l links) dialect.Failure {
-	message := failureMessages[rec.State]
+	message, name := failureMessages[rec.State], rec.State
+	if name == runregistry.Completed {
+		name = runregistry.Failed // whole, but not what the client was promised
+	}
 	if rec.Reason != "" {
 		message += " (" + string(rec.Reason) + ")"
 	}
 	return dialect.Failure{
-		Code: rec.State.String(), Message: message,
+		Code: name.String(), Message: message,
 		Members: map[string]any{
 			"run_id": rec.ID, "state": rec.State, "state_reason": optional(rec.Reason), "effect": rec.Effect,
 			"snapshot": l.self(rec.ID), "client_actions": rec.ClientActions(),
@@ -195,6 +219,7 @@ func failureOf(rec *runregistry.Record, l links) dialect.Failure {
 }
 
 var failureMessages = map[runregistry.State]string{
+	runregistry.Completed: "The backend's answer is not a stream.",
 	runregistry.Failed:    "The run failed before its answer was complete.",
 	runregistry.Cancelled: "The run was stopped.",
 	runregistry.Uncertain: "The outcome of the run is unknown.",

@@ -27,7 +27,8 @@ func TestTestsDoNotSleepAndHope(t *testing.T) {
 }
 
 // bubbles returns the functions whose time is that of a bubble: those handed to
-// synctest.Test, and those whose comment says that they run in one.
+// synctest.Test or to a helper named after it, and those whose comment says
+// that they run in one.
 func (f goFile) bubbles() []ast.Node {
 	var found []ast.Node
 	ast.Inspect(f.File, func(n ast.Node) bool {
@@ -37,12 +38,28 @@ func (f goFile) bubbles() []ast.Node {
 		if fn, ok := n.(*ast.FuncDecl); ok && strings.Contains(fn.Doc.Text(), "bubble") {
 			found = append(found, fn)
 		}
-		if calls(n, "synctest", "Test") {
+		if calls(n, "synctest", "Test") || callsBubble(n) {
 			found = append(found, n)
 		}
 		return true
 	})
 	return found
+}
+
+// callsBubble reports whether n calls a function with bubble in its name.
+func callsBubble(n ast.Node) bool {
+	call, ok := n.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	name := ""
+	switch fun := call.Fun.(type) {
+	case *ast.Ident:
+		name = fun.Name
+	case *ast.SelectorExpr:
+		name = fun.Sel.Name
+	}
+	return strings.Contains(strings.ToLower(name), "bubble")
 }
 
 func within(nodes []ast.Node, n ast.Node) bool {

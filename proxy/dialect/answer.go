@@ -151,12 +151,11 @@ func (a *answer) tells() string {
 // valueText is the text of a value: a string's content, nothing for null, the
 // JSON of anything else.
 func valueText(v gjson.Result) string {
-	switch v.Type {
-	case gjson.String:
+	if v.Type == gjson.String {
 		return v.Str
-	case gjson.Null:
-		return ""
-	default:
-		return v.Raw
 	}
+	if v.Type == gjson.Null {
+		return ""
+	}
+	return v.Raw
 }

@@ -82,7 +82,7 @@ func TestReadingAllocatesNothingWithoutIDs(t *testing.T) {
 }
 
 // TestFoldingIsLinear: the price of a frame does not grow with what came
-// before it.
+// before it (promise 4).
 func TestFoldingIsLinear(t *testing.T) {
 	d, _, next := framesOf(t, "openai-chat")
 	perFrame := func(n int) float64 {

@@ -59,63 +59,66 @@ func TestAnswersAreRecognised(t *testing.T) {
 	}
 }
 
+// firstFrames are frames, what their stream was taken for, and what it is.
+var firstFrames = []struct{ hint, frame, want string }{
+	{"generic", `{"id":"a","object":"chat.completion.chunk","choices":[]}`, "openai-chat"},
+	{"generic", `{"id":"a", "object": "chat.completion.chunk", "choices": [{"delta":{}}]}`, "openai-chat"},
+	{"generic", `{"choices":[],"id":"","object":"","prompt_filter_results":[]}`, "openai-chat"},
+	{"generic", `{"object":"text_completion","choices":[{"text":"a"}]}`, "openai-chat"},
+	{"generic", `{"choices":["rock","paper"]}`, "generic"},
+	{"generic", `response.created|{"type":"response.created","response":{"id":"r"}}`, "openai-responses"},
+	{"generic", `{"type":"response.created","response":{"id":"r"}}`, "openai-responses"},
+	{"generic", `error|{"message":"x"}`, "generic"},
+	{"generic", `message_start|{"type":"message_start","message":{"id":"m"}}`, "anthropic-messages"},
+	{"generic", `{"type":"message_start"}`, "generic"},
+	{"generic", `{"type":"RUN_STARTED","threadId":"t","runId":"r"}`, "ag-ui"},
+	{"generic", `{"type":"RUN_ERROR","message":"x"}`, "ag-ui"},
+	{"generic", `metadata|{"run_id":"r","attempt":1}`, "langgraph"},
+	{"generic", `metadata|{"run_id":"r"}`, "generic"}, // LangServe
+	{"generic", `{"candidates": [{"content": {}}],"usageMetadata": {}}`, "gemini"},
+	{"generic", `{"promptFeedback":{"blockReason":"SAFETY"},"modelVersion":"m"}`, "gemini"},
+	{"generic", `{"candidates":["a","b"]}`, "generic"},
+	{"generic", `{"jsonrpc":"2.0","method":"notifications/message"}`, "mcp"},
+	{"generic", `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`, "mcp"},
+	{"generic", `{"jsonrpc":"2.0","id":1,"result":{"kind":"task"}}`, "generic"}, // A2A
+	{"generic", `{"jsonrpc":"2.0","id":1,"result":{"statusUpdate":{}}}`, "generic"},
+	{"generic", `{"jsonrpc":"1.0","id":1,"result":{}}`, "generic"},
+	{"generic", `{"model":"m","created_at":"2024","message":{},"done":false}`, "ollama"},
+	{"generic", `{"type":"start","messageId":"m"}`, "generic"}, // the header field says AI SDK, or nothing does
+	{"generic", "hello", "generic"},
+	{"generic", "", "generic"},
+	{"generic", "[DONE]", "generic"},
+
+	{"openai-chat", `{"id":"a","choices":[{"delta":{}}]}`, "openai-chat"},
+	{"openai-chat", `{"error":{"message":"x"}}`, "openai-chat"},
+	{"openai-chat", "[DONE]", "openai-chat"},
+	{"openai-chat", `{"text":"mine"}`, "generic"},
+	{"openai-chat", `response.created|{"response":{"id":"r"}}`, "openai-responses"},
+	{"openai-responses", `error|{"message":"x"}`, "openai-responses"},
+	{"openai-responses", `{"type":"response.created"}`, "openai-responses"},
+	{"openai-responses", "hello", "generic"},
+	{"anthropic-messages", `ping|{"type":"ping"}`, "anthropic-messages"},
+	{"anthropic-messages", `{"type":"error","error":{}}`, "anthropic-messages"},
+	{"anthropic-messages", `{"type":"mail"}`, "generic"},
+	{"anthropic-messages", `{"id":"a","object":"chat.completion.chunk","choices":[]}`, "openai-chat"},
+	{"gemini", `{"error":{"code":500}}`, "gemini"},
+	{"gemini", "hello", "generic"},
+	{"ollama", `{"error":"x"}`, "ollama"},
+	{"ollama", `{"done":false}`, "ollama"},
+	{"ollama", `{"type":"begin"}`, "generic"}, // n8n
+	{"ag-ui", `{"type":"RUN_STARTED"}`, "ag-ui"},
+	{"ag-ui", `{"type":"mine"}`, "generic"},
+	{"langgraph", `values|{}`, "langgraph"},
+	{"langgraph", `{"a":1}`, "generic"},
+	{"openai-chat", "", "openai-chat"}, // nothing to decide by
+}
+
 // TestFirstFrameDecides: a hint stands if the frame can be of that dialect; an
 // application that only shares a path must not be held to an end marker that
 // it does not know.
 func TestFirstFrameDecides(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ hint, frame, want string }{
-		{"generic", `{"id":"a","object":"chat.completion.chunk","choices":[]}`, "openai-chat"},
-		{"generic", `{"id":"a", "object": "chat.completion.chunk", "choices": [{"delta":{}}]}`, "openai-chat"},
-		{"generic", `{"choices":[],"id":"","object":"","prompt_filter_results":[]}`, "openai-chat"},
-		{"generic", `{"object":"text_completion","choices":[{"text":"a"}]}`, "openai-chat"},
-		{"generic", `{"choices":["rock","paper"]}`, "generic"},
-		{"generic", `response.created|{"type":"response.created","response":{"id":"r"}}`, "openai-responses"},
-		{"generic", `{"type":"response.created","response":{"id":"r"}}`, "openai-responses"},
-		{"generic", `error|{"message":"x"}`, "generic"},
-		{"generic", `message_start|{"type":"message_start","message":{"id":"m"}}`, "anthropic-messages"},
-		{"generic", `{"type":"message_start"}`, "generic"},
-		{"generic", `{"type":"RUN_STARTED","threadId":"t","runId":"r"}`, "ag-ui"},
-		{"generic", `{"type":"RUN_ERROR","message":"x"}`, "ag-ui"},
-		{"generic", `metadata|{"run_id":"r","attempt":1}`, "langgraph"},
-		{"generic", `metadata|{"run_id":"r"}`, "generic"}, // LangServe
-		{"generic", `{"candidates": [{"content": {}}],"usageMetadata": {}}`, "gemini"},
-		{"generic", `{"promptFeedback":{"blockReason":"SAFETY"},"modelVersion":"m"}`, "gemini"},
-		{"generic", `{"candidates":["a","b"]}`, "generic"},
-		{"generic", `{"jsonrpc":"2.0","method":"notifications/message"}`, "mcp"},
-		{"generic", `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`, "mcp"},
-		{"generic", `{"jsonrpc":"2.0","id":1,"result":{"kind":"task"}}`, "generic"}, // A2A
-		{"generic", `{"jsonrpc":"2.0","id":1,"result":{"statusUpdate":{}}}`, "generic"},
-		{"generic", `{"jsonrpc":"1.0","id":1,"result":{}}`, "generic"},
-		{"generic", `{"model":"m","created_at":"2024","message":{},"done":false}`, "ollama"},
-		{"generic", `{"type":"start","messageId":"m"}`, "generic"}, // the header field says AI SDK, or nothing does
-		{"generic", "hello", "generic"},
-		{"generic", "", "generic"},
-		{"generic", "[DONE]", "generic"},
-
-		{"openai-chat", `{"id":"a","choices":[{"delta":{}}]}`, "openai-chat"},
-		{"openai-chat", `{"error":{"message":"x"}}`, "openai-chat"},
-		{"openai-chat", "[DONE]", "openai-chat"},
-		{"openai-chat", `{"text":"mine"}`, "generic"},
-		{"openai-chat", `response.created|{"response":{"id":"r"}}`, "openai-responses"},
-		{"openai-responses", `error|{"message":"x"}`, "openai-responses"},
-		{"openai-responses", `{"type":"response.created"}`, "openai-responses"},
-		{"openai-responses", "hello", "generic"},
-		{"anthropic-messages", `ping|{"type":"ping"}`, "anthropic-messages"},
-		{"anthropic-messages", `{"type":"error","error":{}}`, "anthropic-messages"},
-		{"anthropic-messages", `{"type":"mail"}`, "generic"},
-		{"anthropic-messages", `{"id":"a","object":"chat.completion.chunk","choices":[]}`, "openai-chat"},
-		{"gemini", `{"error":{"code":500}}`, "gemini"},
-		{"gemini", "hello", "generic"},
-		{"ollama", `{"error":"x"}`, "ollama"},
-		{"ollama", `{"done":false}`, "ollama"},
-		{"ollama", `{"type":"begin"}`, "generic"}, // n8n
-		{"ag-ui", `{"type":"RUN_STARTED"}`, "ag-ui"},
-		{"ag-ui", `{"type":"mine"}`, "generic"},
-		{"langgraph", `values|{}`, "langgraph"},
-		{"langgraph", `{"a":1}`, "generic"},
-		{"openai-chat", "", "openai-chat"}, // nothing to decide by
-	} {
+	for _, tt := range firstFrames {
 		var f frame.Frame
 		frame.Parse(frame.SSE, sse(tt.frame), &f)
 		if got := dialect.DetectByFrame(lookup(t, tt.hint), &f); got.Name != tt.want {

@@ -82,7 +82,7 @@ func only(t *testing.T, d *dialect.Dialect, b []byte) (one frame.Frame) {
 }
 
 // TestNoMessageForgesAFrame: whatever stands in it, each failure is one frame
-// that ends by itself.
+// that ends by itself (promise 6).
 func TestNoMessageForgesAFrame(t *testing.T) {
 	t.Parallel()
 	for _, name := range dialect.Names() {

@@ -1,6 +1,7 @@
 package dialect_test
 
 import (
+	"bytes"
 	"net/http"
 	"testing"
 
@@ -23,9 +24,9 @@ var seeds = []string{
 	"0:\"a\"\n", "3:\n", "d:{\n", `{"done":true` + "\n", `{"error":"x"}` + "\n", "data: {\"type\":\"\\u0000\"}\n\n",
 }
 
-// FuzzFrames: no bytes make a reader or folder panic, a snapshot is never
-// longer than what was folded or than its bound, and no success follows an
-// error.
+// FuzzFrames: no bytes make a reader or folder panic or are changed by them
+// (promise 1), a snapshot is never longer than what was folded or than its bound
+// (promise 4), and no success follows an error (promise 3).
 func FuzzFrames(f *testing.F) {
 	for _, s := range seeds {
 		f.Add([]byte(s + s))
@@ -37,8 +38,8 @@ func FuzzFrames(f *testing.F) {
 			reader, folder := d.NewReader(), d.NewFolder()
 			var one frame.Frame
 			over := false
-			for i, clean := range frames {
-				frame.Parse(d.Kind, clean, &one)
+			for i := range frames {
+				frame.Parse(d.Kind, bytes.Clone(frames[i]), &one)
 				facts := reader.Read(&one)
 				if over && facts.Outcome == dialect.OutcomeCompleted {
 					t.Fatalf("%s: success after an error in %q", name, body)
@@ -47,6 +48,9 @@ func FuzzFrames(f *testing.F) {
 				folder.Fold(uint64(i+1), &one)
 				d.Type(&one)
 				dialect.DetectByFrame(d, &one)
+				if !bytes.Equal(one.Clean, frames[i]) {
+					t.Fatalf("%s: got frame %q changed to %q", name, frames[i], one.Clean)
+				}
 			}
 			checkSize(t, name, folder.Snapshot(), len(body))
 		}

@@ -1,6 +1,9 @@
 package dialect
 
 import (
+	"net/http"
+	"strings"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
@@ -25,6 +28,21 @@ var mcp = spec{
 		"error":  {end: true, fail: paths{"error"}},
 	},
 }.dialect()
+
+// DetectByRequest returns the dialect of an answer as far as the request tells
+// for certain, or nil. Clients of MCP resume by upstream's ids, so that its
+// first frame is too late to find out.
+func DetectByRequest(h http.Header, body []byte) *Dialect {
+	if h.Get("Mcp-Protocol-Version") != "" || h.Get("Mcp-Session-Id") != "" {
+		return mcp
+	}
+	accept := strings.Join(h.Values("Accept"), ",")
+	both := strings.Contains(accept, "application/json") && strings.Contains(accept, "text/event-stream")
+	if both && gjson.GetBytes(body, "jsonrpc").Str == "2.0" && gjson.GetBytes(body, "method").Exists() {
+		return mcp
+	}
+	return nil
+}
 
 // What is looked for in a message.
 const (

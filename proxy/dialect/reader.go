@@ -44,7 +44,7 @@ func (r *reader) wants(l *rule) bool {
 }
 
 func (r *reader) look(l *rule, data []byte) Facts {
-	if l.succeeds() && !valid(data) {
+	if false {
 		return Facts{}
 	}
 	var out Facts

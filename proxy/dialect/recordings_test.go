@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -71,7 +72,7 @@ type errorFact struct {
 
 func digestOf(s string) digest {
 	sum := sha256.Sum256([]byte(s))
-	return digest{Bytes: len(s), SHA256: hex.EncodeToString(sum[:8])}
+	return digest{Bytes: len(s), SHA256: hex.EncodeToString(sum[:])}
 }
 
 func digestOfOptional(s *string) *digest {
@@ -219,7 +220,8 @@ func writeFacts(t testing.TB, known map[string]facts) {
 }
 
 // TestFactsDoNotDependOnChunking: the same frames, facts and snapshot come out
-// however the body arrives, and whenever a snapshot is taken on the way.
+// however the body arrives, and whenever a snapshot is taken on the way
+// (promise 4).
 func TestFactsDoNotDependOnChunking(t *testing.T) {
 	t.Parallel()
 	for name, d := range streams(t) {
@@ -250,4 +252,53 @@ func foldLookingOften(d *dialect.Dialect, kind frame.Kind, frames [][]byte) dial
 		}
 	}
 	return folder.Snapshot()
+}
+
+// TestReaderAndFolderAgree: what a run is told to be while it lives, and what
+// its stored frames say afterwards.
+func TestReaderAndFolderAgree(t *testing.T) {
+	t.Parallel()
+	for name, d := range streams(t) {
+		frames := cut(t, d.Kind, unframed(name, recording(t, name)), 0)
+		s, snap := read(d, d.Kind, frames), fold(d, d.Kind, frames)
+		if failed := s.Outcome == dialect.OutcomeFailed; failed != (snap.Error != nil) {
+			t.Errorf("%s: got failed %v and error %+v", name, failed, snap.Error)
+		}
+		if d.Name != "mcp" && len(s.Tools) != len(snap.ToolReceipts) {
+			t.Errorf("%s: got %d observed tools and %d receipts", name, len(s.Tools), len(snap.ToolReceipts))
+		}
+		for i, r := range snap.ToolReceipts {
+			if r.Name != s.Tools[i] {
+				t.Errorf("%s: got tool %q in the receipt, %q while it ran", name, r.Name, s.Tools[i])
+			}
+		}
+	}
+}
+
+// TestHandWrittenStreamsOfAGUI: several streams in one file, under headings.
+func TestHandWrittenStreamsOfAGUI(t *testing.T) {
+	t.Parallel()
+	d := lookup(t, "ag-ui")
+	want := map[string]string{ // state, thread, text
+		"Simple Text Message Stream": "completed thread_01 32", "Tool Call Stream": "completed thread_02 0",
+		"Heartbeat and Comments": "completed thread_03 4", "Multi-line Data Fields": "truncated  0",
+		"With Event IDs and Retry": "truncated  15", "Malformed Examples": "truncated  0",
+		"Empty Lines and Spacing": "completed thread_04 0", "Unicode and Special Characters": "truncated  57",
+	}
+	for section := range strings.SplitSeq("\n"+string(recording(t, "ag-ui/dart-sdk-sse-streams-with-headings.txt")), "\n## ") {
+		title, body, _ := strings.Cut(section, "\n")
+		if title == "" {
+			continue
+		}
+		frames := cut(t, d.Kind, []byte(body+"\n\n"), 0)
+		s := read(d, d.Kind, frames)
+		got := fmt.Sprintf("%s %s %d", s.state(d), s.ConversationID, len(fold(d, d.Kind, frames).Text))
+		if got != want[title] {
+			t.Errorf("%s: got %s, want %s", title, got, want[title])
+		}
+		delete(want, title)
+	}
+	if len(want) > 0 {
+		t.Errorf("got no streams for %v", want)
+	}
 }

@@ -9,55 +9,58 @@ import (
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
 )
 
+// texts are the places where dialects put pieces of the answer.
+var texts = []struct {
+	name, dialect   string
+	blocks          []string
+	text, reasoning string
+}{
+	{"frames", "generic", []string{"a", "named|b\n data", "c"}, "a\nb\n data\nc", ""},
+	{"the first of several choices", "openai-chat", []string{
+		`{"choices":[{"index":1,"delta":{"content":"B1"}},{"index":0,"delta":{"content":"A1"}}]}`,
+		`{"choices":[{"index":1,"delta":{"content":"B2"}}]}`,
+		`{"choices":[{"index":0,"delta":{"content":" A2"}}]}`,
+	}, "A1 A2", ""},
+	{"a choice without an index", "openai-chat", []string{`{"choices":[{"delta":{"content":"a"}}]}`}, "a", ""},
+	{"parts of content", "openai-chat", []string{
+		`{"choices":[{"index":0,"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}}]}`,
+		`{"choices":[{"index":0,"delta":{"content":[{"type":"text","text":"a"},{"type":"reference","reference_ids":[1]},{"type":"text","text":"b"}]}}]}`,
+	}, "ab", "hm"},
+	{"a refusal", "openai-chat", []string{`{"choices":[{"index":0,"delta":{"content":null,"refusal":"I "}}]}`, `{"choices":[{"index":0,"delta":{"refusal":"won't"}}]}`}, "I won't", ""},
+	{"reasoning of DeepSeek", "openai-chat", []string{`{"choices":[{"index":0,"delta":{"reasoning_content":"a","content":null}}]}`}, "", "a"},
+	{"reasoning that is sent twice", "openai-chat", []string{`{"choices":[{"index":0,"delta":{"reasoning":"a","reasoning_details":[{"text":"a"}]}}]}`}, "", "a"},
+	{"reasoning in details only", "openai-chat", []string{`{"choices":[{"index":0,"delta":{"content":"","reasoning_details":[{"text":"a"},{"summary":"b"}]}}]}`}, "", "ab"},
+	{"completions", "openai-chat", []string{`{"object":"text_completion","choices":[{"index":0,"text":"a"}]}`, `{"choices":[{"index":0,"text":"b"}]}`}, "ab", ""},
+	{"escapes", "openai-chat", []string{`{"choices":[{"index":0,"delta":{"content":"\"\\\n\u00e9\ud83d\udc4b"}}]}`}, "\"\\\n\u00e9\U0001F44B", ""},
+
+	{"pieces", "openai-responses", []string{`response.output_text.delta|{"delta":"a"}`, `response.reasoning_summary_text.delta|{"delta":"r"}`, `response.reasoning_text.delta|{"delta":"s"}`, `response.output_text.delta|{"delta":"b"}`}, "ab", "rs"},
+	{"the whole at the end", "openai-responses", []string{`response.output_text.delta|{"delta":"tail"}`, `response.completed|{"response":{"output":[{"type":"message","content":[{"type":"output_text","text":"head"},{"type":"output_text","text":"tail"}]}]}}`}, "headtail", ""},
+	{"an end without a whole", "openai-responses", []string{`response.output_text.delta|{"delta":"a"}`, `response.completed|{"response":{"output":[]}}`}, "a", ""},
+	{"a refusal", "openai-responses", []string{`response.refusal.delta|{"delta":"no"}`}, "no", ""},
+
+	{"blocks", "anthropic-messages", []string{`content_block_start|{"content_block":{"type":"text","text":"a"}}`, `content_block_delta|{"delta":{"type":"text_delta","text":"b"}}`, `content_block_delta|{"delta":{"type":"thinking_delta","thinking":"r"}}`, `content_block_delta|{"delta":{"type":"signature_delta","signature":"s"}}`}, "ab", "r"},
+	{"messages", "ollama", []string{`{"message":{"content":"a","thinking":"r"},"done":false}`, `{"message":{"content":"b"},"done":true}`}, "ab", "r"},
+	{"generate", "ollama", []string{`{"response":"a","done":false}`, `{"response":"","thinking":"r","done":true}`}, "a", "r"},
+	{"parts", "ai-ui-v1", []string{`{"type":"text-delta","id":"1","delta":"a"}`, `{"type":"reasoning-delta","id":"2","delta":"r"}`, `{"id":"1","delta":"b","type":"text-delta"}`, `{"type":"data-x","data":{"delta":"no"}}`}, "ab", "r"},
+	{"lines", "ai-data-v1", []string{`0:"a"`, `g:"r"`, `0:"\"b\""`, `2:["no"]`, "x", "no colon"}, `a"b"`, "r"},
+	{"events", "ag-ui", []string{`{"type":"TEXT_MESSAGE_CONTENT","delta":"a"}`, `{"type":"REASONING_MESSAGE_CONTENT","delta":"r"}`, `{"type": "TEXT_MESSAGE_CHUNK", "delta": "b"}`, `{"type":"THINKING_TEXT_MESSAGE_CONTENT","delta":"s"}`}, "ab", "rs"},
+	{"parts", "gemini", []string{`{"candidates":[{"content":{"parts":[{"text":"r","thought":true},{"text":"a"}]}},{"content":{"parts":[{"text":"other"}]}}]}`}, "a", "r"},
+	{"content", "mcp", []string{`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"a"},{"type":"image","data":"x"},{"type":"text","text":"b"}]}}`}, "ab", ""},
+
+	{"pieces of messages", "langgraph", []string{
+		`messages|[{"type":"human","content":"question"},{}]`, `messages|[{"type":"AIMessageChunk","content":"a"},{}]`,
+		`messages|[{"type":"ai","content":[{"type":"text","text":"b"}]},{}]`, `messages\|sub:1|[{"type":"ai","content":"no"},{}]`,
+	}, "ab", ""},
+	{"messages that grow", "langgraph", []string{
+		`messages/partial|[{"id":"1","type":"ai","content":"Hel"}]`, `messages/partial|[{"id":"1","type":"ai","content":"Hello"}]`,
+		`messages/partial|[{"id":"2","type":"ai","content":""}]`, `messages/partial|[{"id":"2","type":"ai","content":" you"}]`,
+	}, "Hello you", ""},
+	{"the newer protocol, which is not read", "langgraph", []string{`messages|{"type":"event","params":{"data":{"delta":"a"}}}`}, "", ""},
+}
+
 func TestTextAndReasoningAreJoined(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		name, dialect   string
-		blocks          []string
-		text, reasoning string
-	}{
-		{"frames", "generic", []string{"a", "named|b\n data", "c"}, "a\nb\n data\nc", ""},
-		{"the first of several choices", "openai-chat", []string{
-			`{"choices":[{"index":1,"delta":{"content":"B1"}},{"index":0,"delta":{"content":"A1"}}]}`,
-			`{"choices":[{"index":1,"delta":{"content":"B2"}}]}`,
-			`{"choices":[{"index":0,"delta":{"content":" A2"}}]}`,
-		}, "A1 A2", ""},
-		{"a choice without an index", "openai-chat", []string{`{"choices":[{"delta":{"content":"a"}}]}`}, "a", ""},
-		{"parts of content", "openai-chat", []string{
-			`{"choices":[{"index":0,"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}}]}`,
-			`{"choices":[{"index":0,"delta":{"content":[{"type":"text","text":"a"},{"type":"reference","reference_ids":[1]},{"type":"text","text":"b"}]}}]}`,
-		}, "ab", "hm"},
-		{"a refusal", "openai-chat", []string{`{"choices":[{"index":0,"delta":{"content":null,"refusal":"I "}}]}`, `{"choices":[{"index":0,"delta":{"refusal":"won't"}}]}`}, "I won't", ""},
-		{"reasoning of DeepSeek", "openai-chat", []string{`{"choices":[{"index":0,"delta":{"reasoning_content":"a","content":null}}]}`}, "", "a"},
-		{"reasoning that is sent twice", "openai-chat", []string{`{"choices":[{"index":0,"delta":{"reasoning":"a","reasoning_details":[{"text":"a"}]}}]}`}, "", "a"},
-		{"reasoning in details only", "openai-chat", []string{`{"choices":[{"index":0,"delta":{"content":"","reasoning_details":[{"text":"a"},{"summary":"b"}]}}]}`}, "", "ab"},
-		{"completions", "openai-chat", []string{`{"object":"text_completion","choices":[{"index":0,"text":"a"}]}`, `{"choices":[{"index":0,"text":"b"}]}`}, "ab", ""},
-		{"escapes", "openai-chat", []string{`{"choices":[{"index":0,"delta":{"content":"\"\\\n\u00e9\ud83d\udc4b"}}]}`}, "\"\\\n\u00e9\U0001F44B", ""},
-
-		{"pieces", "openai-responses", []string{`response.output_text.delta|{"delta":"a"}`, `response.reasoning_summary_text.delta|{"delta":"r"}`, `response.reasoning_text.delta|{"delta":"s"}`, `response.output_text.delta|{"delta":"b"}`}, "ab", "rs"},
-		{"the whole at the end", "openai-responses", []string{`response.output_text.delta|{"delta":"tail"}`, `response.completed|{"response":{"output":[{"type":"message","content":[{"type":"output_text","text":"head"},{"type":"output_text","text":"tail"}]}]}}`}, "headtail", ""},
-		{"an end without a whole", "openai-responses", []string{`response.output_text.delta|{"delta":"a"}`, `response.completed|{"response":{"output":[]}}`}, "a", ""},
-		{"a refusal", "openai-responses", []string{`response.refusal.delta|{"delta":"no"}`}, "no", ""},
-
-		{"blocks", "anthropic-messages", []string{`content_block_start|{"content_block":{"type":"text","text":"a"}}`, `content_block_delta|{"delta":{"type":"text_delta","text":"b"}}`, `content_block_delta|{"delta":{"type":"thinking_delta","thinking":"r"}}`, `content_block_delta|{"delta":{"type":"signature_delta","signature":"s"}}`}, "ab", "r"},
-		{"messages", "ollama", []string{`{"message":{"content":"a","thinking":"r"},"done":false}`, `{"message":{"content":"b"},"done":true}`}, "ab", "r"},
-		{"generate", "ollama", []string{`{"response":"a","done":false}`, `{"response":"","thinking":"r","done":true}`}, "a", "r"},
-		{"parts", "ai-ui-v1", []string{`{"type":"text-delta","id":"1","delta":"a"}`, `{"type":"reasoning-delta","id":"2","delta":"r"}`, `{"id":"1","delta":"b","type":"text-delta"}`, `{"type":"data-x","data":{"delta":"no"}}`}, "ab", "r"},
-		{"lines", "ai-data-v1", []string{`0:"a"`, `g:"r"`, `0:"\"b\""`, `2:["no"]`, "x", "no colon"}, `a"b"`, "r"},
-		{"events", "ag-ui", []string{`{"type":"TEXT_MESSAGE_CONTENT","delta":"a"}`, `{"type":"REASONING_MESSAGE_CONTENT","delta":"r"}`, `{"type": "TEXT_MESSAGE_CHUNK", "delta": "b"}`, `{"type":"THINKING_TEXT_MESSAGE_CONTENT","delta":"s"}`}, "ab", "rs"},
-		{"parts", "gemini", []string{`{"candidates":[{"content":{"parts":[{"text":"r","thought":true},{"text":"a"}]}},{"content":{"parts":[{"text":"other"}]}}]}`}, "a", "r"},
-		{"content", "mcp", []string{`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"a"},{"type":"image","data":"x"},{"type":"text","text":"b"}]}}`}, "ab", ""},
-
-		{"pieces of messages", "langgraph", []string{
-			`messages|[{"type":"human","content":"question"},{}]`, `messages|[{"type":"AIMessageChunk","content":"a"},{}]`,
-			`messages|[{"type":"ai","content":[{"type":"text","text":"b"}]},{}]`, `messages\|sub:1|[{"type":"ai","content":"no"},{}]`,
-		}, "ab", ""},
-		{"messages that grow", "langgraph", []string{
-			`messages/partial|[{"id":"1","type":"ai","content":"Hel"}]`, `messages/partial|[{"id":"1","type":"ai","content":"Hello"}]`,
-			`messages/partial|[{"id":"2","type":"ai","content":""}]`, `messages/partial|[{"id":"2","type":"ai","content":" you"}]`,
-		}, "Hello you", ""},
-		{"the newer protocol, which is not read", "langgraph", []string{`messages|{"type":"event","params":{"data":{"delta":"a"}}}`}, "", ""},
-	} {
+	for _, tt := range texts {
 		t.Run(tt.dialect+" "+tt.name, func(t *testing.T) {
 			t.Parallel()
 			_, snap := tell(t, tt.dialect, splitData(tt.blocks)...)

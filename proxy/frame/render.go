@@ -44,3 +44,19 @@ func oneLine(s string) string {
 	}
 	return strings.NewReplacer("\r", "", "\n", "", "\x00", "").Replace(s)
 }
+
+// AppendOwn appends a frame as upstream sent it for clients that resume by
+// upstream's own ids: without comments and retry fields, but with its id.
+func AppendOwn(dst, raw []byte) []byte {
+	f := Frame{cleaned: dst}
+	ends := lineEndsOf(raw)
+	for i := 0; i < len(raw); {
+		end := ends.next(i)
+		next := past(raw, end)
+		if name, _ := splitField(raw[i:end]); i == end || len(name) > 0 && string(name) != "retry" {
+			f.keep(raw[i:next])
+		}
+		i = next
+	}
+	return f.cleaned
+}

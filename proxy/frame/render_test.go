@@ -57,3 +57,16 @@ func TestLineIsShownAsAnEvent(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func TestAppendOwnKeepsTheBlocksOwnID(t *testing.T) {
+	for _, tt := range []struct{ raw, want string }{
+		{"data: x\n\n", "data: x\n\n"},
+		{"id: 7\nretry: 1000\ndata: \n\n", "id: 7\ndata: \n\n"},
+		{": ping\r\nevent: message\r\nid: 7\r\nretry\r\ndata: x\r\n\r\n", "event: message\r\nid: 7\r\ndata: x\r\n\r\n"},
+		{"data: x\r: c\r\r", "data: x\r\r"},
+	} {
+		if got := string(frame.AppendOwn([]byte("before"), []byte(tt.raw))); got != "before"+tt.want {
+			t.Errorf("of %q got %q, want %q", tt.raw, got, "before"+tt.want)
+		}
+	}
+}

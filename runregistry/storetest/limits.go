@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 )
@@ -71,4 +72,80 @@ func limitBeforeReplacement(f *fixture) {
 func limitAfterConversation(f *fixture) {
 	f.start(atMost(1), in("c"))
 	f.wantBusy(f.refused(atMost(1), in("c"), busy(runregistry.BusyReject)))
+}
+
+// boundedTests get the number of bytes that fill the store.
+var boundedTests = []struct {
+	name string
+	run  func(f *fixture, memory int)
+}{
+	{"a full store refuses new runs", fullRefuses},
+	{"a full store lets running runs go on", fullGoesOn},
+	{"a full store still attaches", fullAttaches},
+	{"a full store does not stop the run that would have been replaced", fullReplacesNothing},
+	{"what is deleted makes room", fullMakesRoom},
+	{"what is trimmed makes room", fullTrims},
+}
+
+const fillFrame = 32 << 10
+
+// fill appends to a run until the store is full.
+func (f *fixture) fill(l runregistry.Lease, memory int) {
+	f.Helper()
+	after := f.load(l.Run).LastSeq
+	for size := 0; size <= memory; size += fillFrame {
+		after = f.add(l, after, strings.Repeat("x", fillFrame)).Last
+	}
+}
+
+func fullRefuses(f *fixture, memory int) {
+	l := f.running()
+	f.start()
+	f.fill(l, memory)
+	f.wantErr("start", f.refused(), runregistry.ErrUnavailable)
+	f.wantErr("start with a key", f.refused(keyed("k"), in("c")), runregistry.ErrUnavailable)
+	f.wantUnknown("c")
+}
+
+func fullGoesOn(f *fixture, memory int) {
+	l := f.running(in("c"))
+	queued := f.start()
+	f.fill(l, memory)
+	f.intend(queued.Lease)
+	f.add(queued.Lease, 0, "one")
+	f.bind(l, "alias")
+	f.stop(queued.Record.ID)
+	f.complete(queued.Lease)
+	f.complete(l)
+	f.wantFrames(queued.Record.ID, "one")
+}
+
+func fullAttaches(f *fixture, memory int) {
+	l := f.running(keyed("k"), in("c"))
+	f.fill(l, memory)
+	f.attached(l.Run, runregistry.MatchKey, keyed("k"))
+	f.wantBusy(f.refused(in("c"), busy(runregistry.BusyReject)))
+}
+
+func fullReplacesNothing(f *fixture, memory int) {
+	l := f.running(in("c"))
+	f.fill(l, memory)
+	f.wantErr("replacement", f.refused(in("c")), runregistry.ErrUnavailable)
+	want(f, "state", f.load(l.Run).State, runregistry.Running)
+}
+
+func fullMakesRoom(f *fixture, memory int) {
+	l := f.running()
+	f.fill(l, memory)
+	f.refused()
+	f.complete(l)
+	f.refused() // what is retained counts
+	f.remove(l.Run)
+	f.start()
+}
+
+func fullTrims(f *fixture, memory int) {
+	l := f.running(limited(runregistry.LogLimits{Frames: 1}))
+	f.fill(l, memory)
+	f.start()
 }

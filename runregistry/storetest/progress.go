@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
@@ -128,4 +129,123 @@ func progressRevision(f *fixture) {
 		}
 		last = now
 	}
+}
+
+var freeTests = []test{
+	{"the end frees conversation and limit together", freesAtEnd},
+	{"a stopped run holds its claims until it has ended", holdsWhileCancelling},
+}
+
+var fenceTests = []test{
+	{"another epoch can write nothing", fenceEpoch},
+	{"an ended run can be written by nobody", fenceEnded},
+	{"an unknown run cannot be written", fenceUnknown},
+	{"the owner goes on for as long as it likes", fenceNot},
+}
+
+func freesAtEnd(f *fixture) {
+	l := f.running(in("c"), atMost(1))
+	f.complete(l)
+	f.start(in("c"), atMost(1))
+}
+
+func holdsWhileCancelling(f *fixture) {
+	l := f.running(in("c"), atMost(1))
+	f.watch(l.Run, true)
+	f.stop(l.Run)
+	f.wantBusy(f.refused(in("c")))
+	f.wantLimit(f.refused(atMost(1)), 1)
+	f.complete(l)
+	f.start(in("c"), atMost(1))
+}
+
+// writes are all calls of an owner.
+func (f *fixture) writes(l runregistry.Lease) map[string]error {
+	errs := make(map[string]error)
+	_, errs["intent"] = f.Intend(f.ctx, l)
+	_, errs["append"] = f.Append(f.ctx, l, &runregistry.Batch{Frames: raw("x"), Progress: &runregistry.Progress{UpstreamID: "up"}})
+	errs["bind"] = f.Bind(f.ctx, l, "alias")
+	_, errs["settle"] = f.Settle(f.ctx, l, &runregistry.Settlement{State: runregistry.Completed})
+	return errs
+}
+
+func fenceEpoch(f *fixture) {
+	l := f.running(in("c"))
+	before := f.load(l.Run)
+	for _, e := range []runregistry.Epoch{l.Epoch + 1, l.Epoch - 1, 99} {
+		for call, err := range f.writes(runregistry.Lease{Run: l.Run, Epoch: e}) {
+			f.wantErr(call, err, runregistry.ErrFenced)
+		}
+	}
+	want(f, "revision", f.load(l.Run).Revision, before.Revision)
+	f.wantFrames(l.Run)
+	f.complete(l)
+	for call, err := range f.writes(runregistry.Lease{Run: l.Run, Epoch: l.Epoch + 1}) {
+		f.wantErr(call+" of an ended run", err, runregistry.ErrFenced)
+	}
+}
+
+func fenceEnded(f *fixture) {
+	l := f.running()
+	f.complete(l)
+	for call, err := range f.writes(l) {
+		f.wantErr(call, err, runregistry.ErrSettled)
+	}
+}
+
+func fenceUnknown(f *fixture) {
+	for call, err := range f.writes(runregistry.Lease{Run: runregistry.NewRunID(0), Epoch: 1}) {
+		f.wantErr(call, err, runregistry.ErrNoRun)
+	}
+}
+
+func fenceNot(f *fixture) {
+	l := f.running()
+	for i := range runregistry.Seq(100) {
+		f.add(l, i, "x")
+	}
+	f.complete(l)
+}
+
+var callTests = []test{
+	{"a call whose context has ended does nothing", callsLookAtContext},
+}
+
+// calls are all methods of a store, on a run that lets each of them succeed.
+func (f *fixture) calls(ctx context.Context, l runregistry.Lease) map[string]error {
+	errs := make(map[string]error)
+	_, errs["Admit"] = f.Admit(ctx, ask(in("new")))
+	_, errs["Intend"] = f.Intend(ctx, l)
+	_, errs["Append"] = f.Append(ctx, l, &runregistry.Batch{Frames: raw("x")})
+	errs["Bind"] = f.Bind(ctx, l, "alias")
+	_, errs["Settle"] = f.Settle(ctx, l, &runregistry.Settlement{State: runregistry.Failed})
+	_, errs["Load"] = f.Load(ctx, l.Run)
+	_, errs["Read"] = f.Read(ctx, runregistry.PageQuery{Run: l.Run})
+	_, errs["Watch"] = f.Watch(ctx, l.Run, true)
+	_, errs["Current"] = f.Current(ctx, runregistry.SubjectScope(alice), "c")
+	_, errs["List"] = f.List(ctx, runregistry.ListQuery{Subject: alice})
+	_, errs["ByUpstream"] = f.ByUpstream(ctx, runregistry.SubjectScope(alice), "up")
+	_, errs["Stop"] = f.Stop(ctx, l.Run, "")
+	errs["Deliver"] = f.Deliver(ctx, l.Run, opened)
+	errs["Delete"] = f.Delete(ctx, l.Run)
+	_, errs["Readers"] = f.Readers(ctx, l.Run)
+	return errs
+}
+
+func callsLookAtContext(f *fixture) {
+	l := f.running(in("c"))
+	before := f.load(l.Run)
+	why := errors.New("the client went away")
+	ctx, cancel := context.WithCancelCause(f.ctx)
+	cancel(why)
+	for call, err := range f.calls(ctx, l) {
+		f.wantErr(call, err, runregistry.ErrUnavailable)
+		f.wantErr(call, err, why)
+	}
+	want(f, "revision", f.load(l.Run).Revision, before.Revision)
+	want(f, "deliveries", f.load(l.Run).Delivery, before.Delivery)
+	f.wantReaders(l.Run, 0)
+	f.wantUnknown("new")
+	f.wantUnknown("alias")
+	want(f, "runs", len(f.listAll(runregistry.ListQuery{})), 1)
 }
