@@ -27,6 +27,7 @@ type gateway struct {
 	// global and server are added to the global options and to their servers
 	// block.
 	global, server string
+	running        *closing // of the configuration that is served; nil before the first
 }
 
 // newGateway prepares a gateway that stops when the test ends.
@@ -94,7 +95,15 @@ func (g *gateway) tryLoad(site string) error {
 	if err != nil {
 		return err
 	}
-	return caddy.Load(config, true)
+	if err := caddy.Load(withClosing(g.t, config), true); err != nil {
+		return err
+	}
+	before := g.running
+	g.running = newestClosing
+	if before != nil {
+		before.wait(g.t)
+	}
+	return nil
 }
 
 func (g *gateway) load(site string) {

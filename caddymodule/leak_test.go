@@ -10,7 +10,7 @@ import (
 // TestFiftyReloadsLeakNothing is case 62. A run is under way all the time, so
 // that every configuration has something to hold on to.
 func TestFiftyReloadsLeakNothing(t *testing.T) {
-	u, g := newUpstream(t), newGateway(t)
+	g, u := newGateway(t), newUpstream(t)
 	site := u.proxied("agent_runs")
 	g.load(site)
 	reader := g.start()

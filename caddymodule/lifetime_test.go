@@ -9,7 +9,7 @@ import (
 // TestRemovedDirectiveLetsRunsEnd: without a configuration that refers to it
 // the engine stays until its last run has ended, and goes then.
 func TestRemovedDirectiveLetsRunsEnd(t *testing.T) {
-	u, g := newUpstream(t), newGateway(t)
+	g, u := newGateway(t), newUpstream(t)
 	g.load(u.proxied("agent_runs"))
 	reader := g.start()
 	c := u.next()
@@ -33,7 +33,7 @@ func TestRemovedDirectiveLetsRunsEnd(t *testing.T) {
 
 // TestDirectiveThatComesBackFindsItsRuns while one is under way.
 func TestDirectiveThatComesBackFindsItsRuns(t *testing.T) {
-	u, g := newUpstream(t), newGateway(t)
+	g, u := newGateway(t), newUpstream(t)
 	g.load(u.proxied("agent_runs"))
 	reader := g.start()
 	c := u.next()
@@ -55,18 +55,20 @@ func TestDirectiveThatComesBackFindsItsRuns(t *testing.T) {
 // TestAnotherStoreIsRefusedWhileRunsAreKept: the runs would be lost. Without
 // any the store may change.
 func TestAnotherStoreIsRefusedWhileRunsAreKept(t *testing.T) {
-	u, g := newUpstream(t), newGateway(t)
+	g, u := newGateway(t), newUpstream(t)
 	site := u.proxied("agent_runs")
 	g.load(site)
-	other := *g
-	other.global = "agent_runs {\nstore memory\n}"
-	other.load(site) // nothing is lost
-	g.load(site)     // nor on the way back
+	const other = "agent_runs {\nstore memory\n}"
+	g.global = other
+	g.load(site) // nothing is lost
+	g.global = ""
+	g.load(site) // nor on the way back
 	reader := g.start()
 	c := u.next()
 	refused := func(when string) {
 		t.Helper()
-		if err := other.tryLoad(site); err == nil || !strings.Contains(err.Error(), "store memory cannot replace store embedded") {
+		g.global = other
+		if err := g.tryLoad(site); err == nil || !strings.Contains(err.Error(), "store memory cannot replace store embedded") {
 			t.Errorf("another store, %s: got %v, want it refused by name", when, err)
 		}
 	}
@@ -111,7 +113,7 @@ func TestValidateOpensNoStore(t *testing.T) {
 
 // TestStoreMemoryFollowsReload: the bound of the running store changes.
 func TestStoreMemoryFollowsReload(t *testing.T) {
-	u, g := newUpstream(t), newGateway(t)
+	g, u := newGateway(t), newUpstream(t)
 	g.load(u.proxied("agent_runs"))
 	reader := g.start()
 	c := u.next()

@@ -22,6 +22,7 @@ func TestMain(m *testing.M) {
 		caddycmd.Main()
 		return
 	}
+	caddy.RegisterModule(new(closing))
 	os.Exit(m.Run())
 }
 

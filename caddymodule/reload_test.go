@@ -10,7 +10,7 @@ import (
 // TestReloadKeepsRunsAndReaders is what the whole pool is for: a run that is
 // under way, and the client that reads it, do not notice a reload.
 func TestReloadKeepsRunsAndReaders(t *testing.T) {
-	u, g := newUpstream(t), newGateway(t)
+	g, u := newGateway(t), newUpstream(t)
 	g.load(u.proxied("agent_runs"))
 	reader := g.start()
 	c := u.next()
@@ -42,7 +42,7 @@ func TestReloadKeepsRunsAndReaders(t *testing.T) {
 // TestReloadKeepsTheEngine: both configurations hold the same one, and one
 // reference is left of it.
 func TestReloadKeepsTheEngine(t *testing.T) {
-	u, g := newUpstream(t), newGateway(t)
+	g, u := newGateway(t), newUpstream(t)
 	g.load(u.proxied("agent_runs"))
 	before := onlyEngine(t)
 	g.load(u.proxied("agent_runs {\nname other\n}"))
@@ -57,16 +57,16 @@ func TestReloadKeepsTheEngine(t *testing.T) {
 // TestFailedReloadChangesNothing: a configuration that fails early, in the
 // middle or late gives back what it took, and the running one goes on.
 func TestFailedReloadChangesNothing(t *testing.T) {
-	u, g := newUpstream(t), newGateway(t)
+	g, u := newGateway(t), newUpstream(t)
 	g.load(u.proxied("agent_runs"))
 	reader := g.start()
 	c := u.next()
 	for name, site := range map[string]string{
-		"mistake in the Caddyfile":            "agent_runs {\ndialect klingon\n}",
-		"mistake in another handler":          "agent_runs\nreverse_proxy {\nlb_policy moon\n}",
-		"secret that is not there":            "agent_runs {\nidentity session {\nsecret {env.AGENT_RUNS_NOT_SET}\n}\n}",
-		"failing after the app has the store": "agent_runs\nlog_append x {\n}\ntry_files {\n}\nroot * /\nrewrite {\n}",
-		"listener that cannot be opened":      "agent_runs\nbind unix//does/not/exist/s",
+		"mistake in the Caddyfile":               "agent_runs {\ndialect klingon\n}",
+		"mistake in another handler":             "agent_runs\nreverse_proxy {\nlb_policy moon\n}",
+		"secret that is not there":               "agent_runs {\nidentity session {\nsecret {env.AGENT_RUNS_NOT_SET}\n}\n}",
+		"handler after it that cannot be set up": "agent_runs\nreverse_proxy https://localhost:1 {\ntransport http {\ntls_client_auth /no/cert /no/key\n}\n}",
+		"listener that cannot be opened":         "agent_runs\nbind unix//does/not/exist/s",
 	} {
 		if err := g.tryLoad(site); err == nil {
 			t.Errorf("reload with a %s: got no error, want one", name)
@@ -86,7 +86,7 @@ func TestFailedReloadChangesNothing(t *testing.T) {
 // TestReloadAppliesNewSettings: a run keeps what it was started with, requests
 // get what is configured now.
 func TestReloadAppliesNewSettings(t *testing.T) {
-	u, g := newUpstream(t), newGateway(t)
+	g, u := newGateway(t), newUpstream(t)
 	g.load(u.proxied("agent_runs"))
 	reader := g.start()
 	c := u.next()
@@ -103,7 +103,7 @@ func TestReloadAppliesNewSettings(t *testing.T) {
 
 // TestReloadKeepsSessions: the signing key is made once and found again.
 func TestReloadKeepsSessions(t *testing.T) {
-	u, g := newUpstream(t), newGateway(t)
+	g, u := newGateway(t), newUpstream(t)
 	g.load(u.proxied("agent_runs"))
 	r := g.request(http.MethodPost, chatPath, prompt)
 	r.Header.Del("Authorization") // a browser
@@ -127,7 +127,7 @@ func TestReloadKeepsSessions(t *testing.T) {
 // TestMetricsSurviveReload: every configuration has a registry of its own, and
 // counters do not start again.
 func TestMetricsSurviveReload(t *testing.T) {
-	u, g := newUpstream(t), newGateway(t)
+	g, u := newGateway(t), newUpstream(t)
 	site := "metrics /metrics\n" + u.proxied("agent_runs")
 	g.load(site)
 	reader := g.start()

@@ -115,7 +115,10 @@ func newUpstream(t *testing.T) *upstream {
 	t.Helper()
 	u := &upstream{t: t, calls: make(chan *call, 100)}
 	u.Server = httptest.NewServer(http.HandlerFunc(u.serve))
-	t.Cleanup(u.Close)
+	t.Cleanup(func() {
+		u.CloseClientConnections() // of answers that a failed test left open
+		u.Close()
+	})
 	return u
 }
 

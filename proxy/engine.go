@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
@@ -25,6 +26,15 @@ type Engine struct {
 	// logKey keys the pseudonyms of subjects in logs.
 	logKey []byte
 
+	// sharing is how the store is shared; keeper is nil for one process.
+	sharing Sharing
+	keeper  *keeper
+	// unstored counts the bytes that wait for a lost store.
+	unstored atomic.Int64
+	// closing ends when the process no longer waits for the store.
+	closing context.Context //nolint:containedctx // the engine's own life
+	abandon context.CancelFunc
+
 	pumps sync.WaitGroup
 
 	mu       sync.Mutex // guards everything below
@@ -35,7 +45,9 @@ type Engine struct {
 
 // NewEngine returns an engine on a store. It starts nothing.
 func NewEngine(store runregistry.Store, log *slog.Logger, m *Metrics) *Engine {
+	closing, abandon := context.WithCancel(context.Background())
 	return &Engine{
+		sharing: DefaultSharing(), closing: closing, abandon: abandon,
 		store: store, log: log, metrics: m, seats: newSeats(m), logKey: []byte(rand.Text()),
 		runs:     make(map[runregistry.RunID]*pump),
 		draining: make(chan struct{}),
@@ -74,7 +86,12 @@ func (e *Engine) Active() int {
 func (e *Engine) Close(ctx context.Context) error {
 	e.Drain()
 	finished := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() { e.interruptAll(errGatewayStopped) })
+	defer e.keeper.Close()
+	defer e.abandon()
+	stop := context.AfterFunc(ctx, func() {
+		e.interruptAll(errGatewayStopped)
+		time.AfterFunc(abandonAfter, e.abandon)
+	})
 	defer stop()
 	go func() {
 		defer close(finished)
@@ -84,6 +101,10 @@ func (e *Engine) Close(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
+// abandonAfter is how long a process that stops waits for a lost store to take
+// the end of its runs; after that their leases run out.
+const abandonAfter = 2 * time.Second
+
 func (e *Engine) interruptAll(cause error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -92,21 +113,35 @@ func (e *Engine) interruptAll(cause error) {
 	}
 }
 
-// launch runs a pump until its run is settled. It returns false when the
-// engine takes no more runs.
-func (e *Engine) launch(p *pump) bool {
+// enrol makes a run known that is about to be dispatched, so that a Stop finds
+// it from its intent on. It returns false when the engine takes no more runs.
+// Every pump that was enrolled must be launched or dismissed.
+func (e *Engine) enrol(p *pump) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.drained {
 		return false
 	}
 	e.runs[p.lease.Run] = p
+	e.pumps.Add(1)
+	return true
+}
+
+// launch runs an enrolled pump until its run is settled.
+func (e *Engine) launch(p *pump) {
 	e.metrics.runStarted()
-	e.pumps.Go(func() {
+	go func() {
+		defer e.pumps.Done()
 		defer e.forget(p)
 		p.run()
-	})
-	return true
+	}()
+}
+
+// dismiss forgets an enrolled pump that will not run.
+func (e *Engine) dismiss(p *pump) {
+	p.cancel(errLost)
+	e.forget(p)
+	e.pumps.Done()
 }
 
 func (e *Engine) forget(p *pump) {

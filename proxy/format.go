@@ -20,6 +20,7 @@ const (
 	typeSSE    = "text/event-stream"
 	typeNDJSON = "application/x-ndjson"
 	typeJSON   = "application/json"
+	typeOther  = "other" // none of ours, or refused
 )
 
 // chooseFormat decides by Accept and ?control=: the run's own format unless
@@ -57,7 +58,7 @@ func (h *Handler) eventStream(rec *runregistry.Record, control bool) view {
 }
 
 // preferred returns the media type that Accept prefers among ours: empty for
-// any, and the first unknown one when it names none of ours.
+// any, and [typeOther] when none of ours will do.
 func preferred(accept []string) string {
 	best, bestQ, unknown := "", -1.0, ""
 	for item := range strings.SplitSeq(strings.Join(accept, ","), ",") {
@@ -71,9 +72,9 @@ func preferred(accept []string) string {
 		}
 		name, ours := acceptable[essence]
 		switch {
-		case !ours:
-			unknown = essence
-		case q > bestQ && q > 0:
+		case !ours || q <= 0:
+			unknown = typeOther
+		case q > bestQ:
 			best, bestQ = name, q
 		}
 	}

@@ -172,7 +172,9 @@ func (p *pump) feed(b []byte) error {
 		return errLost
 	}
 	p.lastByte = time.Now()
-	p.batch.reset()
+	if !p.stuck {
+		p.batch.reset()
+	}
 	cut := p.cutter.Cut(b, p.sink)
 	if err := p.commit(); err != nil {
 		return err
@@ -298,29 +300,23 @@ func (p *pump) commit() error {
 	if len(p.batch.frames) == 0 && !p.batch.changed {
 		return nil
 	}
-	b := runregistry.Batch{After: p.last, Frames: p.batch.frames}
-	if p.batch.changed {
-		b.Progress = &p.batch.progress
+	if p.stuck {
+		return p.hold()
 	}
-	appended, err := p.engine.store.Append(p.storeCtx, p.lease, &b)
-	if err != nil {
-		p.over = true
-		return fmt.Errorf("appending to %s: %w", p.lease.Run, err)
-	}
-	if appended.Stopping {
-		p.cancel(errStopped)
-		return nil
-	}
-	p.committed(appended.Last)
-	return nil
+	return p.store()
 }
 
-func (p *pump) committed(last runregistry.Seq) {
+func (p *pump) committed(last runregistry.Seq, b *runregistry.Batch) {
 	if n := int(last - p.last); n > 0 {
 		p.last = last
 		p.lastSeen = p.lastByte
 		p.bytes += int64(len(p.batch.buf))
 		p.engine.metrics.framesStored(n, len(p.batch.buf))
+	}
+	if p.mirror != nil {
+		p.mirror.Advance(b.Progress)
+		p.mirror.Grow(len(b.Frames), int64(len(p.batch.buf)), p.lastByte)
+		p.window.add(last, b.Frames)
 	}
 	p.batch.changed = false
 	p.batch.frames = p.batch.frames[:0]

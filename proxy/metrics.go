@@ -27,6 +27,10 @@ const (
 	metricRefusals     = "caddy_agent_runs_refusals_total"
 	metricInputTokens  = "caddy_agent_runs_input_tokens_total"
 	metricOutputTokens = "caddy_agent_runs_output_tokens_total"
+	metricReaped       = "caddy_agent_runs_reaped_total"
+	metricRepaired     = "caddy_agent_runs_tails_repaired_total"
+	metricRestored     = "caddy_agent_runs_restored_total"
+	metricStoreErrors  = "caddy_agent_runs_store_errors_total"
 )
 
 // Metrics are the counters of this process. They outlive configurations: each
@@ -46,6 +50,10 @@ type Metrics struct {
 	refusals     *prometheus.CounterVec
 	inputTokens  prometheus.Counter
 	outputTokens prometheus.Counter
+	reaped       prometheus.Counter
+	repaired     prometheus.Counter
+	restored     prometheus.Counter
+	storeErrors  *prometheus.CounterVec
 }
 
 // NewMetrics returns a fresh set.
@@ -65,6 +73,10 @@ func NewMetrics() *Metrics {
 		refusals:     counters(metricRefusals, "Requests answered with a problem, by code.", "code"),
 		inputTokens:  counter(metricInputTokens, "Input tokens that backends reported."),
 		outputTokens: counter(metricOutputTokens, "Output tokens that backends reported."),
+		reaped:       counter(metricReaped, "Runs of dead owners that this process settled."),
+		repaired:     counter(metricRepaired, "Lost tails that were stored again from the owner's window."),
+		restored:     counter(metricRestored, "Runs that were written again into a store that had lost them."),
+		storeErrors:  counters(metricStoreErrors, "Heartbeats that the store did not answer, by step.", "step"),
 	}
 }
 
@@ -101,6 +113,7 @@ func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.started, m.finished, m.active, m.readers, m.frames, m.frameBytes, m.firstFrame, m.duration,
 		m.resumes, m.repeats, m.stops, m.refusals, m.inputTokens, m.outputTokens,
+		m.reaped, m.repaired, m.restored, m.storeErrors,
 	}
 }
 
@@ -152,3 +165,8 @@ func (m *Metrics) readerCame()              { m.readers.Inc() }
 func (m *Metrics) readerLeft()              { m.readers.Dec() }
 func (m *Metrics) resumed(status int)       { m.resumes.WithLabelValues(strconv.Itoa(status)).Inc() }
 func (m *Metrics) resumeRefused(why string) { m.resumes.WithLabelValues(why).Inc() }
+
+func (m *Metrics) runReaped(*runregistry.Record) { m.reaped.Inc() }
+func (m *Metrics) tailRepaired()                 { m.repaired.Inc() }
+func (m *Metrics) runRestored()                  { m.restored.Inc() }
+func (m *Metrics) storeFailed(step string)       { m.storeErrors.WithLabelValues(step).Inc() }

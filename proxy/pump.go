@@ -58,6 +58,8 @@ type pump struct {
 	readers atomic.Int64
 	// deleteAfter asks for deletion once the run is settled.
 	deleteAfter atomic.Bool
+	// trusted is until when the lease can be relied on; nil without leases.
+	trusted atomic.Pointer[time.Time]
 	// first are the header fields that only the first delivery gets.
 	first atomic.Pointer[http.Header]
 	// throttle holds a plain body back while the start's client lags.
@@ -87,6 +89,11 @@ type pump struct {
 	facts    tally
 	batch    batch
 	last     runregistry.Seq
+	window   window
+	mirror   *runregistry.Record // the record as this process knows it; nil in a store of its own
+	stuck    bool                // the batch waits for a lost store
+	held     int                 // its bytes in Engine.unstored
+	retry    *time.Timer
 	bytes    int64
 	lastByte time.Time
 	lastSeen time.Time // last frame
@@ -192,7 +199,9 @@ func (p *pump) finish(end ending) {
 	}
 	p.mu.Lock()
 	if p.cutter != nil && !p.over {
-		p.batch.reset()
+		if !p.stuck {
+			p.batch.reset()
+		}
 		if err := p.cutter.End(p.sink, clean); err == nil {
 			err = p.commit()
 			end.err = errors.Join(end.err, err)
@@ -232,8 +241,11 @@ func (p *pump) keepFailure(end ending) {
 // commitSettlement stores the settlement; p.mu must be held. A settle is
 // repeated until it is stored or somebody else settled.
 func (p *pump) commitSettlement(s *runregistry.Settlement) {
+	if err := p.flush(p.engine.closing); err != nil {
+		p.log.Warn("frames were not stored before the end of the run", logRun(p.lease.Run), logError(err))
+	}
 	p.foldInto(s)
-	for wait := settleRetry; ; wait = min(2*wait, maxSettleRetry) {
+	for wait := settleRetry; p.engine.closing.Err() == nil; wait = min(2*wait, maxSettleRetry) {
 		rec, err := p.engine.store.Settle(p.storeCtx, p.lease, s)
 		if err == nil {
 			p.ended(rec)
@@ -242,7 +254,10 @@ func (p *pump) commitSettlement(s *runregistry.Settlement) {
 		if !errors.Is(err, runregistry.ErrUnavailable) {
 			return // settled by somebody else, taken over, or gone
 		}
-		time.Sleep(wait)
+		select {
+		case <-time.After(wait):
+		case <-p.engine.closing.Done():
+		}
 	}
 }
 

@@ -37,7 +37,10 @@ type tail struct {
 	deadline time.Time // write deadline in force
 	quiet    *time.Timer
 	stats    tailStats
-	throttle *throttle // set for the client that waits for a plain body
+	// away is since when the store has not answered; zero while it does.
+	away     time.Time
+	poll     *time.Ticker // nil in a store of this process alone, which loses no hint
+	throttle *throttle    // set for the client that waits for a plain body
 }
 
 // tailStats is what the span of a reader tells.
@@ -64,6 +67,9 @@ func (h *Handler) newTail(w http.ResponseWriter, v view, choose viewOf, rec *run
 		watch: watch, ended: s.ended, state: runregistry.StateNone, last: time.Now(),
 	}
 	t.quiet = time.NewTimer(t.patience())
+	if h.deps.Engine.keeper != nil {
+		t.poll = time.NewTicker(pollInterval)
+	}
 	return t
 }
 
@@ -109,13 +115,17 @@ func (t *tail) unstreamed(ctx context.Context) tailEnd {
 
 // run delivers until the run ends, the client leaves, or the gateway drains.
 func (t *tail) run(ctx context.Context) tailEnd {
-	defer t.quiet.Stop()
+	defer t.stopTimers()
 	live := false
 	for {
 		page, err := t.h.deps.Engine.store.Read(ctx, runregistry.PageQuery{Run: t.rec.ID, After: t.after, Into: t.page[:0]})
 		if err != nil {
-			return t.readFailed(ctx, err)
+			if end, over := t.rideOut(ctx, err); over {
+				return end
+			}
+			continue
 		}
+		t.away = time.Time{}
 		if end, ok := t.acquaint(ctx, &page); !ok {
 			return end
 		}
@@ -205,9 +215,15 @@ func (t *tail) count(frames []runregistry.Frame, live bool) {
 // wait returns when there may be something new; over means that the stream
 // ends instead.
 func (t *tail) wait(ctx context.Context) (end tailEnd, over bool) {
+	var poll <-chan time.Time
+	if t.poll != nil {
+		poll = t.poll.C
+	}
 	for {
 		select {
 		case <-t.watch.C:
+			return 0, false
+		case <-poll:
 			return 0, false
 		case <-t.quiet.C:
 			if err := t.keepAlive(); err != nil {
@@ -220,6 +236,13 @@ func (t *tail) wait(ctx context.Context) (end tailEnd, over bool) {
 		case <-t.h.deps.Engine.draining:
 			return t.interrupt(), true
 		}
+	}
+}
+
+func (t *tail) stopTimers() {
+	t.quiet.Stop()
+	if t.poll != nil {
+		t.poll.Stop()
 	}
 }
 
@@ -265,6 +288,39 @@ func (t *tail) send(b []byte) error {
 	return nil
 }
 
+// storePoll is how often a reader asks a store again that does not answer.
+const storePoll = time.Second
+
+// rideOut waits for a lost store: readers that know us are kept alive, and
+// transparent ones for a while, since their SDK would take an end for success.
+func (t *tail) rideOut(ctx context.Context, err error) (end tailEnd, over bool) {
+	if ctx.Err() != nil || !errors.Is(err, runregistry.ErrUnavailable) {
+		return t.readFailed(ctx, err), true
+	}
+	if t.away.IsZero() {
+		t.away = time.Now()
+	}
+	if !t.control && time.Since(t.away) >= t.h.deps.Engine.sharing.Grace {
+		return t.interrupt(), true
+	}
+	again := time.NewTimer(storePoll)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+			return 0, false
+		case <-t.quiet.C:
+			if err := t.keepAlive(); err != nil {
+				return tailGone, true
+			}
+		case <-ctx.Done():
+			return tailGone, true
+		case <-t.h.deps.Engine.draining:
+			return t.interrupt(), true
+		}
+	}
+}
+
 // announce tells a reader with control events about a change of state that is
 // not an end.
 func (t *tail) announce(ctx context.Context, now runregistry.State) error {
@@ -300,6 +356,9 @@ func (t *tail) readFailed(ctx context.Context, err error) tailEnd {
 		return tailGone
 	case errors.Is(err, runregistry.ErrExpired):
 		return t.expired(ctx)
+	case errors.Is(err, runregistry.ErrNoRun) && t.rec.State.Terminal() && !time.Now().Before(t.rec.ExpiresAt):
+		t.rec.FirstSeq = 0 // the record went too
+		return t.expire()
 	case errors.Is(err, runregistry.ErrNoRun) && t.control:
 		return tailInterrupted // deleted: the next request is answered like an unknown run
 	case errors.Is(err, runregistry.ErrNoRun):

@@ -108,6 +108,12 @@ func (t *tail) expired(ctx context.Context) tailEnd {
 		return t.readFailed(ctx, err)
 	}
 	t.rec = rec
+	return t.expire()
+}
+
+// expire says so.
+func (t *tail) expire() tailEnd {
+	rec := t.rec
 	if rec.Format == runregistry.FormatOpaque {
 		return tailAborted // there is no frame to say it with
 	}

@@ -91,6 +91,10 @@ func judgeCause(cause error) runregistry.Settlement {
 		return failed(runregistry.ReasonIdleTimeout)
 	case errors.Is(cause, errFrameTooLong):
 		return failed(runregistry.ReasonFrameTooLarge)
+	case errors.Is(cause, errStoreDown):
+		return failed(runregistry.ReasonStoreUnavailable)
+	case errors.Is(cause, errLogLost):
+		return runregistry.Settlement{State: runregistry.Uncertain, Reason: runregistry.ReasonLogLost}
 	case errors.Is(cause, errHeaderTimeout):
 		return runregistry.Settlement{State: runregistry.Uncertain, Reason: runregistry.ReasonHeaderTimeout}
 	case errors.Is(cause, errGatewayStopped):

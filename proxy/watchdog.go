@@ -38,6 +38,9 @@ func (p *pump) stopTimers() {
 	if p.guard != nil {
 		p.guard.Stop()
 	}
+	if p.retry != nil {
+		p.retry.Stop()
+	}
 }
 
 // limit is a moment at which a run is ended, and why.
@@ -86,7 +89,9 @@ func (p *pump) bark() {
 			return
 		}
 	}
-	p.checkpoint()
+	if !p.stuck {
+		p.checkpoint()
+	}
 	p.timer.Reset(p.nextLimit(now))
 }
 

@@ -22,6 +22,7 @@ func readCalls(t *testing.T, d *Demo) tally {
 	return got
 }
 
+// Promise 4.
 func TestAgentTellsWhatItSaw(t *testing.T) {
 	d := fast()
 	if got := readCalls(t, d); got.Total != 0 || got.Calls == nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 )
 
+// Promise 3.
 func TestAnswerStopsWithinOneTokenOfItsReaderLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := New(Options{})
@@ -78,6 +79,7 @@ func TestFailedWriteOfTheLastChunksIsNotAFinishedAnswer(t *testing.T) {
 	}
 }
 
+// Promise 3.
 func TestLeavingLogsNothing(t *testing.T) {
 	// The role comes after 160 ms, the rest takes 20 seconds.
 	d := New(Options{Interval: 20 * time.Millisecond})

@@ -80,6 +80,7 @@ func TestWhatIsNoFileOfThePageIsNotFound(t *testing.T) {
 	}
 }
 
+// Promise 5.
 func TestPageIsCompleteAndNeedsNothingFromElsewhere(t *testing.T) {
 	links := regexp.MustCompile(`(?:src|href)="([^"#][^"]*)"|from "([^"]+)"|url\(([^)]+)\)`)
 	for _, name := range pageFiles(t) {
@@ -102,6 +103,7 @@ func TestPageIsCompleteAndNeedsNothingFromElsewhere(t *testing.T) {
 	}
 }
 
+// Promise 5.
 func TestPageRunsUnderAStrictPolicy(t *testing.T) {
 	index := get(t, "/").Body.String()
 	for name, forbidden := range map[string]string{

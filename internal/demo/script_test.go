@@ -1,10 +1,12 @@
 package demo
 
 import (
+	"encoding/json"
 	"regexp"
 	"testing"
 )
 
+// Promise 1.
 func TestPromptAloneDecidesTheAnswer(t *testing.T) {
 	d := fast()
 	for _, prompt := range []string{"hello", "use a tool", "think first", "please fail", "hang up", "a long story"} {
@@ -61,6 +63,13 @@ func TestTheLastMessageOfTheUserIsThePrompt(t *testing.T) {
 	ask(t.Context(), d, body)
 	if got := d.calls.tally().Calls[0].Script; got != "tool" {
 		t.Errorf("got script %q, want that of the text parts of the last user message", got)
+	}
+	var req request
+	if err := json.Unmarshal([]byte(body), &req); err != nil {
+		t.Fatalf("reading the request: %v", err)
+	}
+	if got, want := req.prompt(), "use a tool"; got != want {
+		t.Errorf("got prompt %q, want %q", got, want)
 	}
 }
 

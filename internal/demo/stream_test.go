@@ -6,6 +6,7 @@ import (
 	"testing"
 )
 
+// Promise 2.
 func TestStreamIsWhatAnOpenAIClientExpects(t *testing.T) {
 	tr := ask(t.Context(), fast(), streamed("hello"))
 	if got := tr.Result().Header.Get("Content-Type"); got != "text/event-stream" {

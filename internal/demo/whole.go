@@ -39,6 +39,7 @@ func (d *delta) join(piece *delta) {
 	}
 	for _, c := range piece.ToolCalls {
 		if c.ID != "" {
+			c.Index = nil
 			d.ToolCalls = append(d.ToolCalls, c)
 			continue
 		}

@@ -28,6 +28,7 @@ func TestCase11ReplayToLiveSeam(t *testing.T) {
 		joinAt[1+dice.IntN(frames-1)]++
 	}
 	var all sync.WaitGroup
+	defer all.Wait() // also when the leader fails
 	for n := 1; n <= frames; n++ {
 		if ev := a.Next(); ev.Data != "n"+strconv.Itoa(n) {
 			t.Fatalf("leader got %q as frame %d", ev.Data, n)

@@ -102,27 +102,30 @@ func (a *answer) fail(e Error) {
 }
 
 func (a *answer) snapshot() Snapshot {
-	s := Snapshot{
-		Text: a.text.text(), Truncated: a.cut || a.text.cut || a.reasoning.cut, Error: a.err,
-		ToolReceipts: []Receipt{}, Unresolved: []Call{},
-	}
-	if n := len(a.receipts); n > 0 {
-		s.ToolReceipts = a.receipts[:n:n] // the capacity keeps later ones out
-	}
+	s := Snapshot{Truncated: a.cut, Error: a.err, ToolReceipts: []Receipt{}, Unresolved: []Call{}}
+	s.Text = s.take(&a.text)
 	if len(a.reasoning.bytes) > 0 {
-		s.Reasoning = new(a.reasoning.text())
+		s.Reasoning = new(s.take(&a.reasoning))
 	}
 	if a.finish != "" {
 		s.FinishReason = new(a.finish)
 	}
+	if n := len(a.receipts); n > 0 {
+		s.ToolReceipts = a.receipts[:n:n] // the capacity keeps a caller's own out
+	}
 	for i := range a.calls {
-		c := &a.calls[i]
-		s.Truncated = s.Truncated || c.arguments.cut
-		if !c.resolved {
-			s.Unresolved = append(s.Unresolved, Call{Seq: c.seq, CallID: c.id, Name: c.name, Arguments: c.arguments.text()})
+		if c := &a.calls[i]; !c.resolved {
+			s.Unresolved = append(s.Unresolved, Call{Seq: c.seq, CallID: c.id, Name: c.name, Arguments: s.take(&c.arguments)})
 		}
 	}
 	return s
+}
+
+// take returns what was collected, and notes whether that is not all.
+func (s *Snapshot) take(c *clip) string {
+	text, cut := c.text()
+	s.Truncated = s.Truncated || cut
+	return text
 }
 
 // tells names what was folded in neutral words. Of several things in one frame

@@ -28,15 +28,17 @@ func (c *clip) replace(from int, s string) {
 	c.add(s)
 }
 
-// text is valid UTF-8 of at most [MaxText] bytes. Validity is looked at here
-// and not piece by piece: a character may have come in two pieces.
-func (c *clip) text() string {
-	s := string(c.bytes)
+// text is valid UTF-8 of at most [MaxText] bytes, and whether that is not all
+// of it. Validity is looked at here and not piece by piece: a character may have
+// come in two pieces.
+func (c *clip) text() (s string, cut bool) {
+	s = string(c.bytes)
 	if utf8.ValidString(s) {
-		return s
+		return s, c.cut
 	}
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	return s[:boundary(s, MaxText)]
+	fits := boundary(s, MaxText)
+	return s[:fits], c.cut || fits < len(s)
 }
 
 // boundary returns the longest length up to limit at which s can be cut
@@ -58,7 +60,7 @@ func boundary(s string, limit int) int {
 func clipped(s string) (string, bool) {
 	c := clip{}
 	c.add(s)
-	return c.text(), c.cut
+	return c.text()
 }
 
 // maxName bounds what is kept of an id or a name, in bytes. Longer ones are

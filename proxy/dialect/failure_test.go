@@ -151,4 +151,8 @@ func TestMembersThatAreNoJSONAreLeftOut(t *testing.T) {
 	if frames := d.Failure(dialect.Failure{Code: "failed"}); len(frames) != 1 {
 		t.Errorf("without members: got %q", frames)
 	}
+	members := map[string]any{"a": 1}
+	if d.Failure(dialect.Failure{Code: "failed", Members: members}); len(members) != 1 {
+		t.Errorf("got the caller's members changed to %v", members)
+	}
 }

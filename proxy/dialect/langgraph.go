@@ -66,7 +66,7 @@ func answerText(message gjson.Result) string {
 	}
 	var a answer
 	foldContent(&a, message.Get("content"))
-	return a.text.text()
+	return string(a.text.bytes)
 }
 
 func langGraphFailure(f Failure) [][]byte {

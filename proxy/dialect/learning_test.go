@@ -63,6 +63,7 @@ func TestUsageIsTheLastThatWasTold(t *testing.T) {
 		{"of a failure", "openai-responses", []string{`response.failed|{"response":{"error":{},"usage":{"input_tokens":1,"output_tokens":0}}}`}, &dialect.Usage{InputTokens: 1, Complete: true}},
 		{"at the start", "anthropic-messages", []string{`message_start|{"message":{"usage":{"input_tokens":5,"output_tokens":1}}}`}, &dialect.Usage{InputTokens: 5, OutputTokens: 1}},
 		{"merged", "anthropic-messages", []string{`message_start|{"message":{"usage":{"input_tokens":5,"output_tokens":1}}}`, `message_delta|{"delta":{},"usage":{"output_tokens":9}}`}, &dialect.Usage{InputTokens: 5, OutputTokens: 9, Complete: true}},
+		{"of a second message", "anthropic-messages", []string{`message_delta|{"delta":{},"usage":{"output_tokens":9}}`, `message_start|{"message":{"usage":{"input_tokens":5,"output_tokens":1}}}`}, &dialect.Usage{InputTokens: 5, OutputTokens: 1}},
 		{"in the last line", "ollama", []string{`{"done":true,"prompt_eval_count":5,"eval_count":6}`}, &dialect.Usage{InputTokens: 5, OutputTokens: 6, Complete: true}},
 		{"in the last line", "ai-data-v1", []string{`d:{"usage":{"promptTokens":5,"completionTokens":null}}`}, &dialect.Usage{InputTokens: 5, Complete: true}},
 		{"of several models", "ag-ui", []string{`{"type":"RUN_FINISHED","usage":[{"inputTokens":1,"outputTokens":2},{"inputTokens":10}]}`}, &dialect.Usage{InputTokens: 11, OutputTokens: 2, Complete: true}},

@@ -44,7 +44,7 @@ func (r *reader) wants(l *rule) bool {
 }
 
 func (r *reader) look(l *rule, data []byte) Facts {
-	if false {
+	if l.succeeds() && !valid(data) {
 		return Facts{}
 	}
 	var out Facts
@@ -80,7 +80,8 @@ func learn(known *bool, path string, doc gjson.Result) string {
 }
 
 // count keeps earlier counts where the frame has none, and tells only what
-// changed.
+// changed. A message that begins after the last one was complete has more to
+// report.
 func (r *reader) count(u *usage, doc gjson.Result, out *Facts) {
 	next := r.usage
 	in, someIn := sum(u.input, doc)
@@ -94,7 +95,7 @@ func (r *reader) count(u *usage, doc gjson.Result, out *Facts) {
 	if someOut {
 		next.OutputTokens = o
 	}
-	next.Complete = next.Complete || u.whole
+	next.Complete = u.whole
 	if next != r.usage {
 		r.usage = next
 		out.Usage = &next

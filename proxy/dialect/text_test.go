@@ -143,6 +143,11 @@ func TestBrokenBytesAreReplaced(t *testing.T) {
 	if snap.Text != "a\uFFFD\nb" {
 		t.Errorf("got %q, want the broken byte replaced", snap.Text)
 	}
+	// The replacement is longer than what it stands for.
+	_, snap = tell(t, "generic", strings.Repeat("\xffa", dialect.MaxText/2))
+	if len(snap.Text) > dialect.MaxText || len(snap.Text) < dialect.MaxText-utf8.UTFMax || !utf8.ValidString(snap.Text) || !snap.Truncated {
+		t.Errorf("got %d bytes, valid %v, truncated %v, want up to %d", len(snap.Text), utf8.ValidString(snap.Text), snap.Truncated, dialect.MaxText)
+	}
 }
 
 // TestSnapshotsDoNotChange: one that was returned is not touched by what is
@@ -166,9 +171,13 @@ func TestSnapshotsDoNotChange(t *testing.T) {
 		then = append(then, encode(t, taken[i]))
 	}
 	for i, snap := range taken {
+		_ = append(snap.ToolReceipts, dialect.Receipt{Name: "a caller's own"})
 		if now := encode(t, snap); now != then[i] {
 			t.Errorf("snapshot %d: got %s, want as it was, %s", i, now, then[i])
 		}
+	}
+	if now := encode(t, folder.Snapshot()); now != then[len(then)-1] {
+		t.Errorf("got %s after callers used theirs, want %s", now, then[len(then)-1])
 	}
 }
 

@@ -28,13 +28,19 @@ func (s *Store) Read(ctx context.Context, q runregistry.PageQuery) (runregistry.
 	if err == nil {
 		page, err = r.page(&q)
 	}
-	if n := len(page.Frames); n < len(q.Into) {
-		clear(q.Into[n:]) // a reader at rest must not keep the chunks of its last page
-	}
+	forget(q.Into[:cap(q.Into)], len(page.Frames))
 	if err != nil {
 		return page, fmt.Errorf("reading %s: %w", q.Run, err)
 	}
 	return page, nil
+}
+
+// forget clears what an earlier, longer page left behind the n frames of this
+// one: a reader at rest must not keep the chunks of its last page.
+func forget(into []runregistry.Frame, n int) {
+	for i := n; i < len(into) && into[i].Data != nil; i++ {
+		into[i] = runregistry.Frame{}
+	}
 }
 
 func (r *run) page(q *runregistry.PageQuery) (runregistry.Page, error) {

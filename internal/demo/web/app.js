@@ -57,6 +57,7 @@ function open() {
   if (saved) session.restore(saved);
   else if (run) session.follow(run);
   else session.catchUp();
+  session.watchAgent();
   changed();
 }
 

@@ -99,6 +99,7 @@ function turn(session) {
   const shown = main.phase !== "idle";
   $("welcome").hidden = shown;
   $("turn").hidden = !shown;
+  $("notice").classList.toggle("mild", Boolean(main.expired) && main.state === "completed");
   if (!shown) return;
   text("asked", prompt || "(asked on another device)");
   const reasoning = $("reasoning");
@@ -106,7 +107,8 @@ function turn(session) {
   // Shown as long as there is nothing else to see, unless somebody decided.
   if (!reasoning.dataset.touched) reasoning.open = main.answer.text === "";
   text("reasoning-text", main.answer.reasoning);
-  answer(main);
+  if (main.expired && session.record?.snapshot) snapshot(session.record.snapshot);
+  else answer(main);
   notice(session);
 }
 
@@ -121,6 +123,14 @@ function answer({ answer, lines, complete, phase }) {
   if (node.lastElementChild.textContent !== tail) node.lastElementChild.textContent = tail;
   node.dataset.seams = marks.filter((m) => m.seam).length;
   node.classList.toggle("writing", !complete && phase !== "gone");
+}
+
+// Frames that are gone cannot be shown one by one; the snapshot is what stays.
+function snapshot(snapshot) {
+  const node = $("answer");
+  node.dataset.key = "snapshot";
+  if (node.textContent !== snapshot.text) node.textContent = snapshot.text;
+  node.classList.remove("writing");
 }
 
 function rebuild(node, key, { text, marks, tools }, line) {
@@ -153,16 +163,20 @@ function toolCard({ name }, i) {
   return node;
 }
 
-function notice({ main, record }) {
-  const said = main.expired
-    ? `The frames are gone (${main.expired.reason}). What is left is the snapshot: ${record?.snapshot?.text ?? "…"}`
-    : main.problem ? `${main.problem.status ?? ""} ${main.problem.title ?? ""}. ${main.problem.detail ?? ""} ${main.problem.code ?? ""}`
-    : main.phase === "gone" ? "The gateway does not know this run any more."
-    : main.answer.error ? main.answer.error.message
-    : isTerminal(main.state) && main.state !== "completed" && main.complete ? `This answer is not whole: ${main.state}.`
-    : "";
+function notice(session) {
+  const said = trouble(session);
   $("notice").hidden = !said;
   text("notice", said);
+}
+
+function trouble({ main, record }) {
+  const { problem, expired, answer, phase, state, complete } = main;
+  if (problem) return `${problem.status ?? ""} ${problem.code ?? ""}: ${problem.title ?? ""}. ${problem.detail ?? ""}`;
+  if (phase === "gone") return "The gateway does not know this run any more.";
+  const error = (answer.error ?? record?.snapshot?.error)?.message;
+  if (expired) return `The frames are gone (${expired.reason}); this is the snapshot. ${error ?? ""}`;
+  if (error) return error;
+  return complete && isTerminal(state) && state !== "completed" ? `This answer is not whole: ${state}.` : "";
 }
 
 function scene({ main, retries, agent, lines, start }, now) {
@@ -235,16 +249,23 @@ function receipt({ receipt, agent }) {
 
 function retries({ retries, main }) {
   $("retries").hidden = retries.length === 0;
-  const rows = retries.map((r) => [
-    r.role,
-    r.problem ? `${r.problem.status} ${r.problem.code ?? r.problem.title}` : r.run ? "attached" : "…",
-    r.replayed ? "Idempotent-Replayed: true" : "a new answer",
-    r.run && r.run === main.run ? "same run id ✓" : r.run,
-    `${r.ledger.frames} frames, ${r.ledger.duplicates} duplicates, ${r.ledger.gaps} gaps`,
-    r.complete && main.complete ? (r.answer.text === main.answer.text ? "equal text ✓" : "DIFFERENT text") : PHASES[r.phase],
-  ]);
+  const rows = retries.map((r) => [r.role, ...(r.problem ? refusal(r.problem) : comparison(r, main))]);
   replace("retry-list", JSON.stringify(rows), () => rows.map(([role, ...cells]) =>
-    element("p", { className: "retry" }, element("b", { textContent: role }), ...cells.filter(Boolean).map((c) => element("span", { textContent: c })))));
+    element("p", { className: "retry" }, element("b", { textContent: role }), ...cells.map((textContent) => element("span", { textContent })))));
+}
+
+function refusal({ status, code, title, detail }) {
+  return [`${status} ${code ?? ""}`, detail ?? title];
+}
+
+function comparison({ run, replayed, ledger, answer, complete, phase }, main) {
+  if (!run) return [PHASES[phase]];
+  return [
+    replayed ? "Idempotent-Replayed: true" : "a new answer",
+    run === main.run ? "same run id ✓" : `another run, ${run}`,
+    `${ledger.frames} frames, ${ledger.duplicates} duplicates, ${ledger.gaps} gaps`,
+    !(complete && main.complete) ? PHASES[phase] : answer.text === main.answer.text ? "equal text ✓" : "DIFFERENT text",
+  ];
 }
 
 function wire({ log, start }) {

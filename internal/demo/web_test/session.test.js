@@ -235,6 +235,7 @@ test("session: a reload goes on after the last frame, with the text before it", 
   const t = await asked();
   t.s.leave();
   const saved = JSON.parse(JSON.stringify(t.s));
+  assert.deepEqual(saved.lines.map((l) => [l.ended, l.to]), [["reload", 2]], "what breaks while the page goes is no news");
   const world = t.world;
   const s = new Session("conv-1", () => {}, world).restore(saved);
   assert.equal(world.sources[0].url, `/_runs/${RUN}/events?after=${RUN}.2`);

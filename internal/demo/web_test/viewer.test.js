@@ -90,6 +90,20 @@ test("viewer: an EventSource resumes after the last frame seen", async () => {
   assert.deepEqual(v.ledger.tape, [{ connection: 1, from: 1, to: 2 }, { connection: 2, from: 3, to: 3 }]);
 });
 
+test("viewer: a frame that comes again is counted and not shown", async () => {
+  const t = viewer();
+  const stream = await posted(t);
+  await stream.push(frame(RUN, 1, "a") + frame(RUN, 1, "a") + frame(RUN, 2, "b"));
+  assert.deepEqual([t.v.answer.text, t.v.ledger.duplicates, t.v.lines.all[0].frames], ["ab", 1, 3]);
+});
+
+test("viewer: what has no cursor of ours is no frame", async () => {
+  const t = viewer();
+  const stream = await posted(t);
+  await stream.push(`data: ${text("x")}\n\nid: 7\ndata: ${text("y")}\n\n`);
+  assert.deepEqual([t.v.answer.text, t.v.ledger.frames, t.v.phase], ["", 0, "live"]);
+});
+
 test("viewer: fetch resumes with Last-Event-ID", async () => {
   const t = viewer();
   await (await posted(t)).push(frame(RUN, 1, "a"));

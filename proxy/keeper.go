@@ -1,0 +1,194 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+)
+
+// Sharing is how an engine shares its store with others.
+type Sharing struct {
+	// Lease is how long a run stays this process's after a heartbeat; it beats
+	// every third of it.
+	Lease time.Duration
+	// Grace is how long a transparent reader waits for a lost store.
+	Grace time.Duration
+	// Memory bounds the frames that wait for a lost store, all runs together, in
+	// bytes.
+	Memory int64
+}
+
+// DefaultSharing returns the settings of a bare global option.
+func DefaultSharing() Sharing {
+	return Sharing{Lease: 15 * time.Second, Grace: 10 * time.Second, Memory: 256 << 20}
+}
+
+// keeper is the heartbeat of a process: it renews the leases of its runs,
+// carries out Stops that came in elsewhere, and settles the runs of owners that
+// died. It starts nothing that reads an upstream.
+type keeper struct {
+	engine *Engine
+	store  runregistry.Leaser
+	lease  time.Duration
+	// healthy is since when the store has answered without an error: a reaper
+	// that was cut off itself must give owners a whole lease to renew first.
+	healthy time.Time
+
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+// Share starts the heartbeat of an engine whose store is shared; for a store of
+// one process it does nothing. Close ends it. It must be called before the
+// first run, and once.
+func (e *Engine) Share(s Sharing) {
+	e.sharing = s
+	leaser, ok := e.store.(runregistry.Leaser)
+	if !ok {
+		return
+	}
+	leaser.Hold(runregistry.NewInstanceID(), s.Lease)
+	ctx, cancel := context.WithCancel(context.Background())
+	k := &keeper{engine: e, store: leaser, lease: s.Lease, stop: cancel}
+	e.keeper = k
+	k.done.Go(func() { k.beat(ctx) })
+	k.done.Go(func() { k.obey(ctx) })
+}
+
+// Close ends the heartbeat and waits for it.
+func (k *keeper) Close() {
+	if k != nil {
+		k.stop()
+		k.done.Wait()
+	}
+}
+
+// obey carries out Stops of other instances.
+func (k *keeper) obey(ctx context.Context) {
+	for id := range k.store.Orders(ctx) {
+		k.engine.interrupt(id, errStopped)
+	}
+}
+
+func (k *keeper) beat(ctx context.Context) {
+	tick := time.NewTicker(k.lease / 3)
+	defer tick.Stop()
+	for {
+		if k.renew(ctx) && time.Since(k.healthy) >= k.lease {
+			k.reap(ctx)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// renew extends the leases of all runs of this process and acts on what it
+// learns. It reports whether the store answered.
+func (k *keeper) renew(ctx context.Context) bool {
+	asked := time.Now() // trust counts from before the call
+	pumps := k.engine.owned()
+	leases := make([]runregistry.Lease, len(pumps))
+	for i, p := range pumps {
+		leases[i] = p.lease
+	}
+	call, cancel := context.WithTimeout(ctx, k.lease/3)
+	defer cancel()
+	renewals, err := k.store.Renew(call, leases)
+	if err != nil {
+		k.healthy = time.Time{}
+		k.engine.metrics.storeFailed("renew")
+		return false
+	}
+	if k.healthy.IsZero() {
+		k.healthy = asked
+	}
+	for i, r := range renewals {
+		pumps[i].renewed(asked.Add(k.lease-leaseMargin(k.lease)), r)
+	}
+	return true
+}
+
+// leaseMargin is how much earlier an owner stops trusting its lease than the
+// store does: clocks drift and goroutines are late.
+func leaseMargin(lease time.Duration) time.Duration { return lease / 10 }
+
+// reapLimit bounds the runs that are taken over in one beat.
+const reapLimit = 100
+
+// reap settles the runs whose owners died.
+func (k *keeper) reap(ctx context.Context) {
+	ids, err := k.store.Expired(ctx, reapLimit)
+	if err != nil {
+		k.healthy = time.Time{}
+		k.engine.metrics.storeFailed("expired")
+		return
+	}
+	for _, id := range ids {
+		if err := k.bury(ctx, id); err != nil && !settledElsewhere(err) {
+			k.engine.log.Warn("run of a dead owner was not settled", logRun(id), logError(err))
+		}
+	}
+}
+
+func settledElsewhere(err error) bool {
+	return errors.Is(err, runregistry.ErrLeaseLive) || errors.Is(err, runregistry.ErrSettled) ||
+		errors.Is(err, runregistry.ErrNoRun) || errors.Is(err, runregistry.ErrFenced)
+}
+
+// bury takes one run over and settles it: what its owner did after the intent
+// is unknown for ever, and before it nothing was done.
+func (k *keeper) bury(ctx context.Context, id runregistry.RunID) error {
+	if k.engine.local(id) != nil {
+		return nil // ours: a heartbeat was late, the next one renews
+	}
+	lease, rec, err := k.store.TakeOver(ctx, id)
+	if err != nil {
+		return err
+	}
+	s := &runregistry.Settlement{State: runregistry.Uncertain, Reason: runregistry.ReasonOwnerLost, Upstream: runregistry.Unconfirmed}
+	if rec.State == runregistry.Queued {
+		s = &runregistry.Settlement{State: runregistry.Failed, Reason: runregistry.ReasonOwnerLost, NoEffect: true, ReleaseKey: true}
+	}
+	k.engine.foldSettlement(ctx, rec, s)
+	settled, err := k.engine.store.Settle(ctx, lease, s)
+	if err != nil {
+		return err
+	}
+	k.engine.metrics.runReaped(settled)
+	k.engine.log.LogAttrs(ctx, slog.LevelWarn, "run of a dead owner settled", runAttrs(settled, "")...)
+	return nil
+}
+
+// foldSettlement gives the settlement of a run that this process did not pump
+// its snapshot.
+func (e *Engine) foldSettlement(ctx context.Context, rec *runregistry.Record, s *runregistry.Settlement) {
+	d, known := dialect.Lookup(rec.Dialect)
+	if !known || rec.Response == nil || !rec.Response.Stream || rec.LastSeq == 0 {
+		return
+	}
+	f := newFolding(d, kindOf(rec.Format))
+	f.catchUp(ctx, e.store, rec.ID, rec.LastSeq)
+	if f.holed && rec.Snapshot != nil {
+		return // the checkpoint saw the frames that are gone
+	}
+	s.Progress = &runregistry.Progress{Snapshot: f.json(false), SnapshotSeq: f.through}
+}
+
+// owned returns the pumps of this process.
+func (e *Engine) owned() []*pump {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := make([]*pump, 0, len(e.runs))
+	for _, p := range e.runs {
+		all = append(all, p)
+	}
+	return all
+}

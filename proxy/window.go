@@ -1,0 +1,225 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+)
+
+// errStoreDown means that the frames of a run no longer fit into memory while
+// the store was away.
+var errStoreDown = errors.New("store was away for too long")
+
+// errLogLost means that the store lost frames which no longer are in the
+// owner's window.
+var errLogLost = errors.New("stored frames were lost")
+
+const (
+	// windowBytes is how much of what was stored last an owner of a shared store
+	// keeps, to put it back after a failover that lost it.
+	windowBytes = 64 << 10
+	// unstoredBytes is how much one run may hold while its store is away.
+	unstoredBytes = 4 << 20
+	// storeRetry is how often an owner tries again to store what waits.
+	storeRetry = 200 * time.Millisecond
+)
+
+// window is the newest stored part of a log, as its owner keeps it.
+type window struct {
+	last   runregistry.Seq // number of the newest frame in it
+	frames [][]byte
+	bytes  int
+}
+
+// add takes frames that were just stored; their memory is copied.
+func (w *window) add(last runregistry.Seq, frames [][]byte) {
+	w.last = last
+	for _, f := range frames {
+		w.frames = append(w.frames, slices.Clone(f))
+		w.bytes += len(f)
+	}
+	drop := 0
+	for w.bytes > windowBytes && drop < len(w.frames)-1 {
+		w.bytes -= len(w.frames[drop])
+		w.frames[drop] = nil
+		drop++
+	}
+	w.frames = w.frames[drop:]
+}
+
+// after returns the frames after a position, if the window reaches back to it.
+func (w *window) after(seq runregistry.Seq) ([][]byte, bool) {
+	missing := w.last - seq
+	if seq > w.last || missing > runregistry.Seq(len(w.frames)) {
+		return nil, false
+	}
+	return w.frames[len(w.frames)-int(missing):], true //nolint:gosec // at most len(w.frames)
+}
+
+// all is the window as a batch that starts where it does.
+func (w *window) all() runregistry.Batch {
+	return runregistry.Batch{After: w.last - runregistry.Seq(len(w.frames)), Frames: w.frames}
+}
+
+// store appends the batch; p.mu must be held. While the store is away the
+// batch waits and grows; a store that lost its tail gets it back first.
+func (p *pump) store() error {
+	b := runregistry.Batch{After: p.last, Frames: p.batch.frames}
+	if p.batch.changed {
+		b.Progress = &p.batch.progress
+	}
+	appended, err := p.engine.store.Append(p.storeCtx, p.lease, &b)
+	if gap, lost := errors.AsType[*runregistry.GapError](err); lost {
+		appended, err = p.refill(gap.Last, &b)
+	}
+	switch {
+	case errors.Is(err, runregistry.ErrUnavailable):
+		return p.hold()
+	case errors.Is(err, runregistry.ErrNoRun) && p.restore() == nil:
+		return p.hold() // the next try goes on where the window ends
+	case err != nil:
+		p.over = true
+		return fmt.Errorf("appending to %s: %w", p.lease.Run, err)
+	}
+	p.unhold()
+	if appended.Stopping {
+		p.cancel(errStopped)
+		return nil
+	}
+	p.committed(appended.Last, &b)
+	return nil
+}
+
+// refill stores the lost tail again together with the batch.
+func (p *pump) refill(from runregistry.Seq, b *runregistry.Batch) (runregistry.Appended, error) {
+	lost, ok := p.window.after(from)
+	if !ok {
+		p.cancel(errLogLost)
+		return runregistry.Appended{}, errLogLost
+	}
+	p.engine.metrics.tailRepaired()
+	whole := runregistry.Batch{After: from, Frames: slices.Concat(lost, b.Frames), Progress: b.Progress}
+	return p.engine.store.Append(p.storeCtx, p.lease, &whole)
+}
+
+// hold keeps the batch for the next try, until memory is full; p.mu must be
+// held.
+func (p *pump) hold() error {
+	size := len(p.batch.buf)
+	p.engine.unstored.Add(int64(size - p.held))
+	p.held = size
+	full := size > unstoredBytes || p.engine.unstored.Load() > p.engine.sharing.Memory
+	if full && len(p.batch.frames) > 1 {
+		p.cancel(errStoreDown)
+		return errStoreDown
+	}
+	p.stuck = true
+	if p.retry == nil {
+		p.retry = time.AfterFunc(storeRetry, p.storeAgain)
+	} else {
+		p.retry.Reset(storeRetry)
+	}
+	return nil
+}
+
+func (p *pump) unhold() {
+	p.stuck = false
+	p.engine.unstored.Add(-int64(p.held))
+	p.held = 0
+}
+
+// storeAgain tries to store what waits.
+func (p *pump) storeAgain() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.stuck || p.over {
+		return
+	}
+	if err := p.store(); err != nil && !errors.Is(err, errStoreDown) {
+		p.cancel(errLost)
+	}
+}
+
+// restore writes the run into a store that came back without it.
+func (p *pump) restore() error {
+	leaser, ok := p.engine.store.(runregistry.Leaser)
+	if !ok {
+		return runregistry.ErrNoRun
+	}
+	rec := *p.mirror
+	b := p.window.all()
+	err := leaser.Restore(p.storeCtx, p.lease, &rec, &b)
+	if err == nil {
+		p.engine.metrics.runRestored()
+		p.last = p.window.last
+	}
+	return err
+}
+
+// renewed acts on what a heartbeat told about this run.
+func (p *pump) renewed(trusted time.Time, r runregistry.Renewal) {
+	p.trusted.Store(&trusted)
+	switch {
+	case errors.Is(r.Err, runregistry.ErrNoRun):
+		p.lost()
+	case r.Err != nil && !errors.Is(r.Err, runregistry.ErrUnavailable):
+		p.cancel(errLost)
+	case r.Stopping:
+		p.cancel(errStopped)
+	default:
+		p.repair(r.Last)
+	}
+}
+
+// lost puts the run back into an empty store, or gives it up.
+func (p *pump) lost() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		return
+	}
+	if err := p.restore(); err != nil && !errors.Is(err, runregistry.ErrUnavailable) {
+		p.over = true
+		p.cancel(errLost)
+	}
+}
+
+// repair stores the tail again that a failover lost although nothing new came
+// from upstream since.
+func (p *pump) repair(stored runregistry.Seq) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over || p.stuck || stored >= p.last {
+		return
+	}
+	if _, err := p.refill(stored, &runregistry.Batch{}); err != nil {
+		p.log.Warn("lost tail was not repaired", logRun(p.lease.Run), logError(err))
+	}
+}
+
+// trusts reports whether this process may still start something new for the
+// run: past its trust window somebody else may own it.
+func (p *pump) trusts() bool {
+	until := p.trusted.Load()
+	return until == nil || time.Now().Before(*until)
+}
+
+// flush stores what waits before the run is settled; p.mu must be held. It
+// gives up when the process does.
+func (p *pump) flush(ctx context.Context) error {
+	for p.stuck {
+		if err := p.store(); err != nil || !p.stuck {
+			return err
+		}
+		select {
+		case <-time.After(storeRetry):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
