@@ -91,7 +91,12 @@ http://gateway.test {
 // tryLoad loads a site as `caddy reload --force` does.
 func (g *gateway) tryLoad(site string) error {
 	g.t.Helper()
-	config, err := adapt(g.caddyfile(site))
+	return g.tryLoadText(g.caddyfile(site))
+}
+
+func (g *gateway) tryLoadText(caddyfile string) error {
+	g.t.Helper()
+	config, err := adapt(caddyfile)
 	if err != nil {
 		return err
 	}
@@ -108,7 +113,12 @@ func (g *gateway) tryLoad(site string) error {
 
 func (g *gateway) load(site string) {
 	g.t.Helper()
-	if err := g.tryLoad(site); err != nil {
+	g.loadText(g.caddyfile(site))
+}
+
+func (g *gateway) loadText(caddyfile string) {
+	g.t.Helper()
+	if err := g.tryLoadText(caddyfile); err != nil {
 		g.t.Fatalf("loading: got %v, want no error", err)
 	}
 }

@@ -81,7 +81,8 @@ func TestDirectiveCoversItsBlock(t *testing.T) {
 			t.Errorf("%s under a directive at the top: got no run, want one", path)
 		}
 	}
-	g.load(strings.Replace(blocks, "%", "agent_runs {\napi /v1/_runs\nstart /v1/* /stream/*\n}", 1) + "\n")
+	inside := strings.Replace(blocks, "%", "agent_runs {\napi /v1/_runs\nstart /v1/* /stream/*\n}", 1)
+	g.load(strings.Replace(inside, "%", "", 1))
 	if isRun(g, u, g.request(http.MethodPost, "/stream/x", prompt)) {
 		t.Error("start outside the block of the directive: got a run, want it passed on")
 	}

@@ -35,7 +35,7 @@ func TestBackendSeesWhatCameBefore(t *testing.T) {
 	g, u := newGateway(t), newUpstream(t)
 	g.load(`vars color green
 	map {path} {shape} {
-		/v1/* round
+		~^/v1/ round
 		default square
 	}
 	@version path_regexp version ^/(v\d+)/

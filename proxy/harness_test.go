@@ -51,7 +51,8 @@ type site struct {
 	metrics *proxy.Metrics
 	log     *bytes.Buffer
 	calls   atomic.Int64
-	broken  chan error // what the handler returned to the server
+	broken  chan error   // what the handler returned to the server
+	handler http.Handler // the gateway without a network
 }
 
 // backend answers one call; n counts from 1.
@@ -79,14 +80,15 @@ func (o setup) open(t *testing.T, b backend) *site {
 		t: t, store: embeddedstore.New(embeddedstore.Options{}), metrics: proxy.NewMetrics(),
 		log: &bytes.Buffer{}, broken: make(chan error, 100),
 	}
-	h := o.handler(t, s)
+	h := o.gateway(t, s)
 	next := func(w http.ResponseWriter, r *http.Request) error { return b(int(s.calls.Add(1)), w, r) }
-	s.Client = testkit.ServePipe(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h.ServeHTTP(w, r, next); err != nil {
 			s.broken <- err
 			w.WriteHeader(http.StatusBadGateway)
 		}
-	})).As("user-a")
+	})
+	s.Client = testkit.ServePipe(t, s.handler).As("user-a")
 	t.Cleanup(func() {
 		now, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -96,7 +98,7 @@ func (o setup) open(t *testing.T, b backend) *site {
 	return s
 }
 
-func (o setup) handler(t testing.TB, s *site) *proxy.Handler {
+func (o setup) gateway(t testing.TB, s *site) *proxy.Handler {
 	t.Helper()
 	cfg := proxy.DefaultConfig()
 	for _, f := range o.config {

@@ -156,7 +156,7 @@ func (h *Handler) readStart(s *start) (err error) {
 	if s.key == "" {
 		s.key, _ = dialect.RunKey(s.body)
 	}
-	if s.key == "" && h.cfg.Idempotency.Required {
+	if _, ours := ourCursorText(s.r); s.key == "" && h.cfg.Idempotency.Required && !ours {
 		return refuse(codeKeyMissing, "Send an Idempotency-Key, a new one for each new request.")
 	}
 	if s.conversation, s.sent, err = h.conversationOf(s.r, h.cfg.Dialect, s.body); err != nil {

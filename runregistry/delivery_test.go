@@ -24,6 +24,7 @@ func TestDeliveriesAreClaimableWhenTheyBroke(t *testing.T) {
 		{"two, one broke early, one waits", []DeliveryEvent{attach, DeliveryBrokeEarly}, false, false},
 		{"two, both broke early", []DeliveryEvent{attach, DeliveryBrokeEarly, DeliveryBrokeEarly}, true, true},
 		{"two, one broke early, one is read", []DeliveryEvent{attach, DeliveryBrokeEarly, DeliveryOpened}, false, false},
+		{"two, one delivered, one broke late", []DeliveryEvent{attach, DeliveryOpened, DeliveryOpened, DeliveryBrokeLate, DeliveryDone}, false, true},
 		{"told too often", []DeliveryEvent{DeliveryBrokeEarly, DeliveryBrokeEarly, DeliveryDone, DeliveryDone, DeliveryBrokeLate, attach}, false, false},
 	} {
 		var r Record

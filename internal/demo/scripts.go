@@ -44,7 +44,7 @@ func withTools() script {
 		{kind: pause, wait: toolPause},
 		{kind: say, text: `Lisbon has 19 degrees and a light north-westerly wind tonight. Tomorrow starts with fog over the river, clears by eleven, and reaches 22 degrees. High water at Cascais is at 07:40 and again at 20:05.
 
-Two tools were asked for on the way. Their calls came as pieces, like the text, and each piece has its own frame number: cut the connection in the middle of their arguments and they still arrive whole. The gateway saw them too. From then on it says that an effect of this run is possible, and it will not call a retry harmless.
+Two tools were asked for on the way. Their calls came as pieces, like the text, and each piece has its own frame number: cut the connection in the middle of their arguments and they still arrive whole. The gateway saw them too: it says that an effect of this run is possible, and it will not call a retry harmless.
 
 (This is a script: the weather is made up, and no tool ran.)`},
 	}}

@@ -31,7 +31,7 @@ type Client struct {
 
 // NewClient returns a client of the server at base.
 func NewClient(base string) Client {
-	return Client{Base: base, Header: http.Header{}, Limit: 2 * Patience}
+	return Client{Base: base, Header: http.Header{}, Limit: 5 * Patience}
 }
 
 // With returns a client that sends one more header.
@@ -104,8 +104,6 @@ func (c Client) Try(t testing.TB, a Ask) (*Answer, error) {
 // Pending is a request that is on its way.
 type Pending struct {
 	t     testing.TB
-	ask   Ask
-	ctx   context.Context //nolint:containedctx // the request's own
 	leave context.CancelFunc
 	conn  chan net.Conn
 	send  func() (*http.Response, error)
@@ -116,10 +114,10 @@ func (c Client) Begin(t testing.TB, a Ask) *Pending {
 	t.Helper()
 	ctx, leave := context.WithTimeout(context.Background(), c.Limit)
 	t.Cleanup(leave)
-	p := &Pending{t: t, ask: a, ctx: ctx, leave: leave, conn: make(chan net.Conn, 1)}
-	req := c.request(t, httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+	p := &Pending{t: t, leave: leave, conn: make(chan net.Conn, 1)}
+	req := c.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(i httptrace.GotConnInfo) { p.conn <- i.Conn },
-	}), a)
+	}), t, a)
 	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true, DialContext: c.dial, Protocols: &http.Protocols{}}
 	transport.Protocols.SetHTTP1(!c.HTTP2)
 	transport.Protocols.SetUnencryptedHTTP2(c.HTTP2)
@@ -127,7 +125,7 @@ func (c Client) Begin(t testing.TB, a Ask) *Pending {
 	return p
 }
 
-func (c Client) request(t testing.TB, ctx context.Context, a Ask) *http.Request { //nolint:revive // t first, as everywhere here
+func (c Client) request(ctx context.Context, t testing.TB, a Ask) *http.Request {
 	t.Helper()
 	method := a.Method
 	if method == "" {

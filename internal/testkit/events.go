@@ -136,9 +136,13 @@ func (e *EventReader) line() (string, error) {
 	var line []byte
 	for {
 		chunk, end, err := e.upToLineEnd()
-		line = append(line, chunk...)
 		if err != nil {
 			return "", err
+		}
+		if line == nil {
+			line = chunk // most lines come in one chunk
+		} else {
+			line = append(line, chunk...)
 		}
 		if end {
 			return e.decode(line), nil
@@ -159,7 +163,7 @@ func (e *EventReader) upToLineEnd() (chunk []byte, end bool, err error) {
 		return nil, false, nil
 	}
 	e.skipLF = false
-	i := bytes.IndexAny(have, "\r\n")
+	i := lineEnd(have)
 	if i < 0 {
 		chunk = bytes.Clone(have)
 		e.take(have)
@@ -169,6 +173,18 @@ func (e *EventReader) upToLineEnd() (chunk []byte, end bool, err error) {
 	chunk = bytes.Clone(have[:i])
 	e.take(have[:i+1])
 	return chunk, true, nil
+}
+
+// lineEnd is the offset of the first CR or LF, or -1.
+func lineEnd(b []byte) int {
+	lf := bytes.IndexByte(b, '\n')
+	if lf >= 0 {
+		b = b[:lf]
+	}
+	if cr := bytes.IndexByte(b, '\r'); cr >= 0 {
+		return cr
+	}
+	return lf
 }
 
 func (e *EventReader) take(b []byte) {

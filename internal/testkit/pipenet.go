@@ -22,7 +22,7 @@ type pipeNet struct {
 func ServePipe(t testing.TB, h http.Handler) Client {
 	t.Helper()
 	p := &pipeNet{conns: make(chan net.Conn), closed: make(chan struct{})}
-	server := &http.Server{Handler: h} //nolint:gosec // no stranger reaches it, so no time-outs
+	server := &http.Server{Handler: h}
 	var served sync.WaitGroup
 	served.Go(func() { _ = server.Serve(p) }) // it ends with the listener
 	t.Cleanup(func() {

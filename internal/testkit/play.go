@@ -13,27 +13,26 @@ import (
 type player struct {
 	w     http.ResponseWriter
 	rc    *http.ResponseController
-	ctx   context.Context //nolint:containedctx // lives as long as the request it came from
 	call  *Call
 	stage *Stage
 	code  int
 }
 
 // play runs the script. It returns false when the peer closed before the end.
-func (p *player) play(s Script) bool {
+func (p *player) play(ctx context.Context, s Script) bool {
 	for _, op := range s {
 		if op.Do == DoEnd {
 			return true
 		}
-		if !p.step(op) {
-			return p.stoppedByCancel()
+		if !p.step(ctx, op) {
+			return stoppedByCancel(ctx)
 		}
 	}
 	return true
 }
 
 // step runs one step and reports whether the script goes on.
-func (p *player) step(op Op) bool {
+func (p *player) step(ctx context.Context, op Op) bool {
 	switch op.Do {
 	case DoStatus:
 		p.code = op.Code
@@ -46,13 +45,13 @@ func (p *player) step(op Op) bool {
 		p.write(op.Bytes)
 		p.flush()
 	case DoRepeat:
-		return p.repeat(op)
+		return p.repeat(ctx, op)
 	case DoWait:
-		return p.sleep(op.Wait)
+		return sleep(ctx, op.Wait)
 	case DoHang, DoAwaitClose:
-		return p.hang(op)
+		return hang(ctx, op)
 	case DoGate:
-		return p.gate(op.Gate)
+		return gate(ctx, op.Gate)
 	case DoOnCancel:
 		p.stage.setCancel(op)
 	case DoReset:
@@ -61,21 +60,21 @@ func (p *player) step(op Op) bool {
 		panic(http.ErrAbortHandler) // net/http then closes without the last chunk
 	case DoEnd:
 	}
-	return p.ctx.Err() == nil
+	return ctx.Err() == nil
 }
 
-func (p *player) repeat(op Op) bool {
+func (p *player) repeat(ctx context.Context, op Op) bool {
 	for i := range op.Times {
 		p.write(bytes.ReplaceAll(op.Bytes, []byte("{{i}}"), strconv.AppendInt(nil, int64(i+1), 10)))
 		if op.Wait > 0 {
 			p.flush()
 		}
-		if !p.sleep(op.Wait) {
+		if !sleep(ctx, op.Wait) {
 			return false
 		}
 	}
 	p.flush()
-	return p.ctx.Err() == nil
+	return ctx.Err() == nil
 }
 
 func (p *player) write(b []byte) {
@@ -90,36 +89,36 @@ func (p *player) flush() {
 }
 
 // sleep waits and reports whether the script goes on.
-func (p *player) sleep(d time.Duration) bool {
+func sleep(ctx context.Context, d time.Duration) bool {
 	if d == 0 {
-		return p.ctx.Err() == nil
+		return ctx.Err() == nil
 	}
 	pause := time.NewTimer(d)
 	defer pause.Stop()
 	select {
 	case <-pause.C:
 		return true
-	case <-p.ctx.Done():
+	case <-ctx.Done():
 		return false
 	}
 }
 
 // gate waits for the test.
-func (p *player) gate(open <-chan struct{}) bool {
+func gate(ctx context.Context, open <-chan struct{}) bool {
 	select {
 	case <-open:
 		return true
-	case <-p.ctx.Done():
+	case <-ctx.Done():
 		return false
 	}
 }
 
 // hang waits until the peer closes; with a time, at most that long.
-func (p *player) hang(op Op) bool {
+func hang(ctx context.Context, op Op) bool {
 	if op.Do == DoAwaitClose {
-		return p.sleep(op.Wait)
+		return sleep(ctx, op.Wait)
 	}
-	<-p.ctx.Done()
+	<-ctx.Done()
 	return false
 }
 
@@ -145,6 +144,6 @@ func ResetConn(conn net.Conn) {
 
 // stoppedByCancel reports whether it was an answered cancel call, not the
 // peer, that ended the script: the body then ends cleanly.
-func (p *player) stoppedByCancel() bool {
-	return context.Cause(p.ctx) == errStopped
+func stoppedByCancel(ctx context.Context) bool {
+	return context.Cause(ctx) == errStopped
 }

@@ -118,8 +118,8 @@ func (s *Stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	call.stop = stop
 	script := s.enter(call)
 	call.run(ctx, func() bool {
-		p := &player{w: w, rc: http.NewResponseController(w), ctx: ctx, call: call, stage: s, code: http.StatusOK}
-		return p.play(script)
+		p := &player{w: w, rc: http.NewResponseController(w), call: call, stage: s, code: http.StatusOK}
+		return p.play(ctx, script)
 	})
 }
 

@@ -149,6 +149,34 @@ func TestPathHintsStandForTheirRecordings(t *testing.T) {
 	}
 }
 
+// TestRequestsThatResumeByUpstreamsIDsAreRecognised: before the answer is
+// there, and whether or not the answer says so.
+func TestRequestsThatResumeByUpstreamsIDsAreRecognised(t *testing.T) {
+	t.Parallel()
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`
+	for _, tt := range []struct {
+		header http.Header
+		body   string
+		want   string
+	}{
+		{fields("Mcp-Protocol-Version", "2025-11-25"), call, "mcp"},
+		{fields("Mcp-Session-Id", "s"), call, "mcp"},
+		{fields("Accept", "application/json", "Accept", "text/event-stream"), call, "mcp"},
+		{fields("Accept", "text/event-stream"), call, ""}, // A2A asks for a stream alone
+		{fields("Accept", "application/json, text/event-stream"), `{"jsonrpc":"2.0","id":1,"result":{}}`, ""},
+		{http.Header{}, `{"messages":[{"content":"tools/call"}]}`, ""},
+		{http.Header{}, "", ""},
+	} {
+		got := ""
+		if d := dialect.DetectByRequest(tt.header, []byte(tt.body)); d != nil {
+			got = d.Name
+		}
+		if got != tt.want {
+			t.Errorf("%v %s: got %q, want %q", tt.header, tt.body, got, tt.want)
+		}
+	}
+}
+
 func TestIDsInContentLocation(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ location, conversation, run string }{

@@ -113,6 +113,7 @@ func TestUpstreamsErrorIsKept(t *testing.T) {
 		{"ai-data-v1", `3:"m"`, dialect.Error{Message: "m"}},
 		{"ag-ui", `{"type":"RUN_ERROR","message":"m","code":"c"}`, dialect.Error{Message: "m", Code: "c"}},
 		{"langgraph", `error|{"error":"ValueError","message":"m"}`, dialect.Error{Message: "m", Type: "ValueError"}},
+		{"langgraph", `error|{"error":"m"}`, dialect.Error{Message: "m"}},
 		{"gemini", `{"error":{"code":503,"message":"m","status":"UNAVAILABLE"}}`, dialect.Error{Message: "m", Type: "UNAVAILABLE", Code: "503"}},
 		{"mcp", `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"m"}}`, dialect.Error{Message: "m", Code: "-32000"}},
 	} {

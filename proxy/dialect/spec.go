@@ -205,7 +205,7 @@ func errorOf(v gjson.Result, whole bool) Error {
 	}
 	if whole {
 		e.Type = ""
-		if name := v.Get("error").Str; true {
+		if name := v.Get("error").Str; name != e.Message {
 			e.Type = name
 		}
 	}

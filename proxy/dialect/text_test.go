@@ -161,6 +161,7 @@ func TestSnapshotsDoNotChange(t *testing.T) {
 		`{"type":"text-delta","delta":"one"}`, `{"type":"tool-output-available","toolCallId":"a","output":1}`,
 		`{"type":"tool-input-start","toolCallId":"b","toolName":"f"}`, `{"type":"text-delta","delta":"two"}`,
 		`{"type":"tool-output-available","toolCallId":"c","output":2}`, `{"type":"tool-output-available","toolCallId":"b","output":3}`,
+		`{"type":"tool-output-available","toolCallId":"d","output":4}`,
 	}
 	var taken []dialect.Snapshot
 	var then []string

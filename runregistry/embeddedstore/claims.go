@@ -116,9 +116,16 @@ func (c *claims) converse(r *run) {
 		c.places[at] = n
 	}
 	n.carriers++
-	r.dialogue = n.dialogue
-	r.spoken = r.dialogue.runs.add(r)
-	r.dialogue.holders = append(r.dialogue.holders, r)
+	n.dialogue.join(r)
+}
+
+// join adds an active run.
+func (d *dialogue) join(r *run) {
+	r.dialogue = d
+	r.spoken = d.runs.add(r)
+	if r.holding {
+		d.holders = append(d.holders, r)
+	}
 }
 
 // dialogueOf returns the conversation of that name, or nil.
@@ -129,19 +136,20 @@ func (c *claims) dialogueOf(at place) *dialogue {
 	return nil
 }
 
-// alias makes name another name of r's conversation. It fails when the name
-// belongs to another one.
+// alias makes name another name of r's conversation, or the first one of a run
+// that has none. It fails when the name belongs to another conversation.
 func (c *claims) alias(r *run, name runregistry.ConversationID) bool {
 	at := place{r.scope, name}
 	n := c.places[at]
-	switch {
-	case n == nil && r.dialogue == nil:
-		return false // without a conversation there is nothing to name
-	case n == nil:
+	if n != nil && n.dialogue != r.dialogue {
+		return false
+	}
+	if r.dialogue == nil {
+		new(dialogue).join(r)
+	}
+	if n == nil {
 		n = &naming{dialogue: r.dialogue}
 		c.places[at] = n
-	case n.dialogue != r.dialogue:
-		return false
 	}
 	if !r.rec.InConversation(name) {
 		n.carriers++

@@ -199,6 +199,7 @@ var aliasTests = []test{
 	{"an ended run takes no alias", aliasAfterEnd},
 	{"an alias does not survive a refusal", aliasAfterRefusal},
 	{"an alias lives as long as a run that carries it", aliasLifetime},
+	{"runs without a conversation are not busy, and may be given one", aliasOfUnnamed},
 }
 
 func (f *fixture) bind(l runregistry.Lease, alias runregistry.ConversationID) {
@@ -312,4 +313,19 @@ func aliasLifetime(f *fixture) {
 		f.Fatal(err)
 	}
 	f.wantUnknown("theirs")
+}
+
+func aliasOfUnnamed(f *fixture) {
+	nowhere := func(a *runregistry.Admission) { a.Conversation = "" }
+	l := f.running(nowhere)
+	f.start(nowhere, busy(runregistry.BusyReject))
+	f.wantUnknown("")
+	f.bind(l, "theirs")
+	rec := f.current("theirs")
+	want(f, "current", rec.ID, l.Run)
+	want(f, "conversation", rec.Conversation, "theirs")
+	want(f, "aliases", len(rec.Aliases), 0)
+	f.wantBusy(f.refused(in("theirs"), busy(runregistry.BusyReject)))
+	f.complete(l)
+	f.start(in("theirs"))
 }
