@@ -29,6 +29,7 @@ demo: ## serve the demo: a scripted agent and a page to try it in
 .PHONY: test
 test: ## run all tests under the race detector
 	go test -race -timeout $(TEST_TIMEOUT) ./...
+	cd internal/bench/plot && go test ./...
 
 .PHONY: fuzz
 fuzz: ## fuzz every target for FUZZTIME (10s)

@@ -9,7 +9,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-agent-runs/caddy-agent-runs/caddymodule/chain"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy"
 )
 
@@ -33,8 +35,10 @@ type App struct {
 	Shutdown Shutdown `json:"shutdown,omitzero"`
 
 	shared *sharedEngine // held from Provision to Cleanup
-	sites  sites
 	log    *slog.Logger
+	// surveys are of the servers of this configuration. Caddy provisions in one
+	// goroutine.
+	surveys map[*caddyhttp.Server]*chain.Survey
 }
 
 // Store says where runs are kept.
@@ -75,6 +79,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // provisions too, perhaps beside a server that runs.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.log = ctx.Slogger()
+	a.surveys = make(map[*caddyhttp.Server]*chain.Survey)
 	if err := metrics.Register(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}

@@ -1,16 +1,24 @@
 package caddymodule
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/internal/demo"
 )
 
 func registerCommand() {
@@ -150,11 +158,13 @@ func (f commandFlags) check() error {
 		}
 	}
 	parsed, err := httpcaddyfile.ParseAddress(f.from)
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("--from %s is not an address: %w", f.from, err)
-	}
-	if parsed.Path != "" {
+	case parsed.Path != "":
 		return fmt.Errorf("--from %s: paths are not allowed", f.from)
+	case parsed.Scheme != "" && parsed.Scheme != "http" && parsed.Scheme != "https":
+		return fmt.Errorf("--from %s: schemes other than http and https are not allowed", f.from)
 	}
 	return nil
 }
@@ -193,4 +203,43 @@ func (f commandFlags) url() string {
 		host += ":" + a.Port
 	}
 	return a.Scheme + "://" + host + "/"
+}
+
+// demoAgent serves the scripted agent on the loopback interface, as an
+// application behind Caddy would be.
+type demoAgent struct {
+	listener net.Listener
+	server   *http.Server
+	serving  sync.WaitGroup
+}
+
+// startDemo listens on a free port.
+func startDemo() (*demoAgent, error) {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("starting the demo agent: %w", err)
+	}
+	a := &demoAgent{
+		listener: listener,
+		server:   &http.Server{Handler: demo.Handler(), ReadHeaderTimeout: time.Minute},
+	}
+	a.serving.Go(func() {
+		if err := a.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			slog.Error("the demo agent stopped", slog.Any("error", err))
+		}
+	})
+	return a, nil
+}
+
+// address is where the agent listens.
+func (a *demoAgent) address() string { return a.listener.Addr().String() }
+
+// Close ends all answers and waits for the server.
+func (a *demoAgent) Close() error {
+	err := a.server.Close()
+	a.serving.Wait()
+	if err != nil {
+		return fmt.Errorf("stopping the demo agent: %w", err)
+	}
+	return nil
 }

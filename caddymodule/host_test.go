@@ -40,7 +40,7 @@ func TestDetachSharesNothing(t *testing.T) {
 	groups, _ := r.Context().Value(routeGroupCtxKey).(map[string]struct{})
 	groups["g1"] = struct{}{}
 
-	d := (&host{placeholders: []string{authUser}}).Detach(context.Background(), r, about)
+	d := (&host{placeholders: []string{"http.auth.user.id"}}).Detach(context.Background(), r, about)
 	r.Header.Set("X-Kept", "no")
 	r.URL.Path = "/changed"
 	r.TLS.ServerName = "b"

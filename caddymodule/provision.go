@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-agent-runs/caddy-agent-runs/caddymodule/chain"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy"
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 )
@@ -87,24 +88,26 @@ func (h *Handler) loadSecret(ctx caddy.Context) error {
 // carry over to detached requests, and at what does not go with runs.
 func (h *Handler) survey(ctx caddy.Context) error {
 	server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	site, first, err := h.app.sites.of(server)
-	if err != nil {
-		return err
+	around, known := h.app.surveys[server]
+	if !known {
+		var err error
+		if around, err = chain.Look(server); err != nil {
+			return fmt.Errorf("looking at the chain: %w", err)
+		}
+		h.app.surveys[server] = around
+		h.warnServer(server, around)
 	}
-	h.host = &host{server: server, placeholders: site.placeholders, resends: site.resends}
-	if first {
-		h.warnServer(site)
-	}
+	h.host = &host{server: server, placeholders: around.Placeholders, resends: around.Resends}
 	h.warn()
 	return nil
 }
 
 // warnServer tells what around agent_runs works but is likely a mistake.
-func (h *Handler) warnServer(s *site) {
-	if s.retries {
+func (h *Handler) warnServer(srv *caddyhttp.Server, around *chain.Survey) {
+	if around.Retries {
 		h.log.Warn("a reverse_proxy after agent_runs retries requests: every retry may be a second paid generation; take lb_retries, lb_try_duration and lb_retry_match off the paths that start runs")
 	}
-	if srv := h.host.server; srv != nil && srv.WriteTimeout > 0 {
+	if srv != nil && srv.WriteTimeout > 0 {
 		h.log.Warn("write_timeout cuts the readers of long runs, who then resume; write_idle_timeout is the better limit",
 			slog.Duration("write_timeout", time.Duration(srv.WriteTimeout)))
 	}

@@ -82,8 +82,21 @@ func (s *stream) rest() string {
 	}
 }
 
-// leave breaks the connection.
-func (s *stream) leave() { s.resp.Body.Close() } //nolint:errcheck // it breaks on purpose
+// drained waits for the end that a draining gateway makes of an answer.
+func (s *stream) drained() {
+	s.t.Helper()
+	deadline := time.After(patience)
+	for {
+		select {
+		case _, ok := <-s.blocks:
+			if !ok {
+				return
+			}
+		case <-deadline:
+			s.t.Fatalf("end of a drained answer: not within %v", patience)
+		}
+	}
+}
 
 func withoutID(block string) string {
 	var kept strings.Builder

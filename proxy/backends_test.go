@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -181,3 +182,9 @@ func onlyExpired(t *testing.T, run string, events []testkit.Event, reason string
 	}
 	return gone
 }
+
+// errLostEarly is a connection that broke before an answer.
+var errLostEarly = errors.New("connection reset")
+
+// speaking sets the dialect.
+func speaking(name string) configure { return func(c *proxy.Config) { c.Dialect = name } }

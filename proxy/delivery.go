@@ -63,6 +63,8 @@ func (d *delivery) awaitAnswer(ctx context.Context, early time.Duration) (*runre
 		due = timer.C
 	}
 	store := d.h.deps.Engine.store
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
 	for {
 		rec, err := store.Load(ctx, d.rec.ID)
 		if err != nil {
@@ -73,6 +75,7 @@ func (d *delivery) awaitAnswer(ctx context.Context, early time.Duration) (*runre
 		}
 		select {
 		case <-d.watch.C:
+		case <-poll.C:
 		case <-due:
 			return rec, nil
 		case <-ctx.Done():

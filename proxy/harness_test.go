@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -49,7 +50,7 @@ type site struct {
 	engine  *proxy.Engine
 	store   *embeddedstore.Store
 	metrics *proxy.Metrics
-	log     *bytes.Buffer
+	log     *journal
 	calls   atomic.Int64
 	broken  chan error   // what the handler returned to the server
 	handler http.Handler // the gateway without a network
@@ -78,7 +79,7 @@ func (o setup) open(t *testing.T, b backend) *site {
 	t.Helper()
 	s := &site{
 		t: t, store: embeddedstore.New(embeddedstore.Options{}), metrics: proxy.NewMetrics(),
-		log: &bytes.Buffer{}, broken: make(chan error, 100),
+		log: &journal{}, broken: make(chan error, 100),
 	}
 	h := o.gateway(t, s)
 	next := func(w http.ResponseWriter, r *http.Request) error { return b(int(s.calls.Add(1)), w, r) }
@@ -183,3 +184,23 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 // configure changes the configuration of a site.
 type configure = func(*proxy.Config)
+
+// journal keeps what is logged.
+type journal struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+// Write implements [io.Writer].
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+// String returns everything so far.
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}

@@ -105,7 +105,8 @@ func formatOf(kind frame.Kind, h http.Header) runregistry.Format {
 
 func (p *pump) response() *runregistry.Response {
 	size := p.header.Get("Content-Length")
-	kept := p.stream || size == "" || len(size) <= 7 && p.contentLength() <= maxKeptBody
+	// Without a key the answer goes as soon as its delivery cannot be claimed.
+	kept := p.stream || !p.keyed || size == "" || len(size) <= 7 && p.contentLength() <= maxKeptBody
 	return &runregistry.Response{
 		Status: p.status, Header: storedHeader(p.header, p.cfg.ReplayHeaders),
 		Stream: p.stream, Sized: !p.stream && size != "" && p.decoder == nil, Kept: kept,

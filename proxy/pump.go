@@ -247,18 +247,27 @@ func (p *pump) commitSettlement(s *runregistry.Settlement) {
 	p.foldInto(s)
 	for wait := settleRetry; p.engine.closing.Err() == nil; wait = min(2*wait, maxSettleRetry) {
 		rec, err := p.engine.store.Settle(p.storeCtx, p.lease, s)
-		if err == nil {
+		switch {
+		case err == nil, errors.Is(err, runregistry.ErrSettled) && rec != nil: // by an earlier try whose reply was lost
 			p.ended(rec)
 			return
-		}
-		if !errors.Is(err, runregistry.ErrUnavailable) {
-			return // settled by somebody else, taken over, or gone
+		case !errors.Is(err, runregistry.ErrUnavailable):
+			p.disowned() // taken over, or gone
+			return
 		}
 		select {
 		case <-time.After(wait):
 		case <-p.engine.closing.Done():
 		}
 	}
+	p.disowned()
+}
+
+// disowned ends what this process keeps about a run whose end is for somebody
+// else to tell.
+func (p *pump) disowned() {
+	p.engine.metrics.active.Dec()
+	p.span.End()
 }
 
 const (

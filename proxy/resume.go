@@ -117,6 +117,8 @@ func (h *Handler) follow(ctx context.Context, w http.ResponseWriter, t *tail, q 
 func (h *Handler) awaitPosition(ctx context.Context, watch *runregistry.Watch, id runregistry.RunID, q resumption) (*runregistry.Record, error) {
 	patience := time.NewTimer(futurePatience)
 	defer patience.Stop()
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
 	for {
 		rec, err := h.deps.Engine.store.Load(ctx, id)
 		if err != nil {
@@ -128,6 +130,7 @@ func (h *Handler) awaitPosition(ctx context.Context, watch *runregistry.Watch, i
 		}
 		select {
 		case <-watch.C:
+		case <-poll.C:
 		case <-patience.C:
 			if q.after > rec.LastSeq {
 				return rec, nil

@@ -186,6 +186,9 @@ func (h *Handler) admitAndServe(w http.ResponseWriter, s *start, next Next) erro
 	if s.cookie != nil {
 		http.SetCookie(w, s.cookie)
 	}
+	if decision.Superseded != "" {
+		h.deps.Engine.interrupt(decision.Superseded, errStopped)
+	}
 	d := h.newDelivery(w, s.r, decision.Record, s.links, decision.Watch)
 	d.replayed = decision.Match != runregistry.MatchNone
 	if decision.Match == runregistry.MatchNone {
@@ -194,9 +197,6 @@ func (h *Handler) admitAndServe(w http.ResponseWriter, s *start, next Next) erro
 			return err
 		}
 		defer d.pump.release()
-	}
-	if decision.Superseded != "" {
-		h.deps.Engine.interrupt(decision.Superseded, errStopped)
 	}
 	return d.serve(s.r.Context(), h.cfg.EarlyHeaders)
 }

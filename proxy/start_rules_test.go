@@ -232,3 +232,11 @@ func (s *site) serve(r *http.Request) *httptest.ResponseRecorder {
 	s.handler.ServeHTTP(w, r)
 	return w
 }
+
+// serveHost is serve for another host.
+func serveHost(s *site, r *http.Request, host string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	r.Host = host
+	s.handler.ServeHTTP(w, r)
+	return w
+}

@@ -34,14 +34,14 @@ type Partition uint8
 // PartitionOf returns the partition of a scope or subject key.
 func PartitionOf(key string) Partition {
 	h := fnv.New32a()
-	h.Write([]byte(key)) //nolint:errcheck // hash.Hash never returns an error
+	h.Write([]byte(key)) // never returns an error
 	return Partition(h.Sum32() % Partitions)
 }
 
 // NewRunID draws an id: 128 bits from crypto/rand, not ordered in time.
 func NewRunID(p Partition) RunID {
 	var raw [16]byte
-	rand.Read(raw[:]) //nolint:errcheck // crypto/rand.Read never fails since Go 1.24
+	rand.Read(raw[:]) // never fails since Go 1.24
 	var b [runIDLength]byte
 	n := copy(b[:], runIDPrefix)
 	b[n], b[n+1] = alphabet[p>>5], alphabet[p&31]

@@ -5,10 +5,24 @@ import "testing"
 // No part of a subject may leak into its neighbour.
 func TestSubjectsThatDifferHaveDifferentKeys(t *testing.T) {
 	subjects := []Subject{
-		{}, {Realm: "a"}, {Tenant: "a"}, {Issuer: "a"}, {Sub: "a"},
-		{Realm: "a", Tenant: "b"}, {Realm: "ab"}, {Realm: "a", Sub: "b"}, {Issuer: "a", Sub: "b"},
-		{Realm: "1:a"}, {Realm: "1", Tenant: "a"}, {Realm: "a1:b"}, {Realm: "", Tenant: "1:a1:b"},
-		{Issuer: "a", Sub: "1:b"}, {Issuer: "a1:b"}, {Sub: "0:"}, {Sub: "\x00"}, {Issuer: "\x00"},
+		{},
+		{Realm: "a"},
+		{Tenant: "a"},
+		{Issuer: "a"},
+		{Sub: "a"},
+		{Realm: "a", Tenant: "b"},
+		{Realm: "ab"},
+		{Realm: "a", Sub: "b"},
+		{Issuer: "a", Sub: "b"},
+		{Realm: "1:a"},
+		{Realm: "1", Tenant: "a"},
+		{Realm: "a1:b"},
+		{Realm: "", Tenant: "1:a1:b"},
+		{Issuer: "a", Sub: "1:b"},
+		{Issuer: "a1:b"},
+		{Sub: "0:"},
+		{Sub: "\x00"},
+		{Issuer: "\x00"},
 	}
 	seen := make(map[string]Subject)
 	for _, s := range subjects {

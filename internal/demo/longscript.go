@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// entries is how many entries the long answer has: about six minutes at
+// entries is how many entries the long answer has: about five minutes at
 // reading speed.
 const entries = 180
 

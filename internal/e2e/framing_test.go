@@ -135,7 +135,7 @@ func TestCase39ManyLongLinesFitInMemory(t *testing.T) {
 	t.Parallel()
 	u := testkit.NewUpstream(t)
 	stage := u.Stage(testkit.SSE("data: before\n\ndata: " + longLine(4<<20) + "\n\ndata: after\n\n"))
-	g := testkit.Start(t, testkit.Setup{Plain: true, Sites: map[string]string{"": testkit.Site(u.Addr(), "dialect generic", "start POST /generate")}})
+	g := testkit.Start(t, testkit.Setup{Plain: true, Sites: map[string]string{"": genericSite(u.Addr())}})
 	c := g.Client("").As("user-a").On(stage)
 	together := testkit.NewBarrier(32)
 	testkit.Each(t, 32, 32, func(t *testing.T, _ int) {

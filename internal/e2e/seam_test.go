@@ -17,7 +17,10 @@ import (
 func TestCase11ReplayToLiveSeam(t *testing.T) {
 	t.Parallel()
 	const frames, viewers = 5000, 500
-	c, stage := on(t, siteGeneric, caseScript(t, "11-replay-to-live-seam", "upstream.jsonl"))
+	u := testkit.NewUpstream(t)
+	g := testkit.Start(t, testkit.Setup{Sites: map[string]string{"": genericSite(u.Addr())}})
+	stage := u.Stage(caseScript(t, "11-replay-to-live-seam", "upstream.jsonl"))
+	c := g.Client("").As("user-a").On(stage)
 	a := c.Do(t, generate("")).Want(200)
 	a.Events.Quiet = true
 	run := a.Run()

@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"io"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
@@ -13,8 +11,7 @@ import (
 // do not read at all. A program without them is the measure of what they cost.
 func TestCase68SlowViewerBoundedMemory(t *testing.T) {
 	t.Parallel()
-	alone, _ := flood(t, 0)
-	crowded, _ := flood(t, 20)
+	alone, crowded := flood(t, 0), flood(t, 20)
 	t.Logf("%d MiB resident alone, %d MiB with slow viewers", alone>>20, crowded>>20)
 	const allowed = 48 << 20
 	if crowded > alone+allowed {
@@ -22,67 +19,73 @@ func TestCase68SlowViewerBoundedMemory(t *testing.T) {
 	}
 }
 
-// flood runs one run of 64 MiB past a number of slow viewers and one that does
-// not read, and returns the largest memory that was seen.
-func flood(t *testing.T, slow int) (peak int64, run string) {
-	t.Helper()
-	u := testkit.NewUpstream(t)
-	g := testkit.Start(t, testkit.Setup{Plain: true, Sites: map[string]string{
-		"": testkit.Site(u.Addr(), "dialect generic", "start POST /generate", "limits {\nrun_bytes 128MiB\n}")}})
-	stage := u.Stage(caseScript(t, "68-slow-viewer-bounded-memory", "upstream.jsonl"))
-	c := g.Client("").As("user-a").On(stage)
-	a := c.Do(t, generate("")).Want(200)
-	a.Events.Quiet = true
-	run = a.Run()
-	viewers := make([]*testkit.Answer, slow)
-	for i := range viewers {
-		viewers[i] = c.Resume(t, run, "").Want(200)
-		viewers[i].Events.Quiet = true
-	}
-	for n := 1; ; n++ {
-		ev, err := a.Events.Next()
-		if err == io.EOF && n == frames68+1 {
-			break
-		}
-		if err != nil || ev.ID != testkit.Cursor(run, n) {
-			t.Fatalf("frame %d: got id %q and %v", n, ev.ID, err)
-		}
-		if n%256 == 0 { // the slow ones take one frame to this reader's 256
-			peak = max(peak, g.Resident(t))
-			nextOf(t, viewers, run, n/256)
-		}
-	}
-	stage.Call(t, 1).AwaitEnd(t)
-	peak = max(peak, g.Resident(t))
-	var all sync.WaitGroup
-	for _, v := range viewers {
-		all.Go(func() { t.Run("viewer", func(t *testing.T) { readOn(t, v, run, frames68/256+1) }) })
-	}
-	all.Wait()
-	return max(peak, g.Resident(t)), run
-}
-
 // frames68 is the number of frames of case 68.
 const frames68 = 16384
 
-func nextOf(t *testing.T, viewers []*testkit.Answer, run string, n int) {
+// flood runs one run of 64 MiB past a number of slow viewers and returns the
+// largest memory that was seen.
+func flood(t *testing.T, slow int) (peak int64) {
 	t.Helper()
-	for _, v := range viewers {
-		if ev := v.Next(); ev.ID != testkit.Cursor(run, n) {
-			t.Fatalf("slow viewer got id %q, want number %d", ev.ID, n)
+	g, c, stage := floodSite(t)
+	a := c.Do(t, generate("")).Want(200)
+	a.Events.Quiet = true
+	viewers := make([]*viewer, slow)
+	for i := range viewers {
+		viewers[i] = &viewer{client: c, run: a.Run(), answer: c.Resume(t, a.Run(), "").Want(200)}
+	}
+	for n := 1; n <= frames68; n++ {
+		if ev := a.Next(); ev.ID != testkit.Cursor(a.Run(), n) {
+			t.Fatalf("frame %d has id %q", n, ev.ID)
+		}
+		if n%256 == 0 { // the slow ones take one frame to this reader's 256
+			peak = max(peak, g.Resident(t))
+			for _, v := range viewers {
+				v.next(t)
+			}
 		}
 	}
+	a.Rest()
+	stage.Call(t, 1).AwaitEnd(t)
+	peak = max(peak, g.Resident(t))
+	testkit.Each(t, slow, slow, func(t *testing.T, i int) {
+		for viewers[i].seen < frames68 {
+			viewers[i].next(t)
+		}
+	})
+	return max(peak, g.Resident(t))
 }
 
-// readOn reads a viewer from frame n to the end of the run.
-func readOn(t *testing.T, v *testkit.Answer, run string, n int) {
+// floodSite is a gateway whose memory is its own, in front of case 68.
+func floodSite(t *testing.T) (*testkit.Gateway, testkit.Client, *testkit.Stage) {
 	t.Helper()
-	for ; n <= frames68; n++ {
-		if ev := v.Next(); ev.ID != testkit.Cursor(run, n) {
-			t.Fatalf("got id %q, want number %d", ev.ID, n)
-		}
+	u := testkit.NewUpstream(t)
+	g := testkit.Start(t, testkit.Setup{Plain: true, Sites: map[string]string{
+		"": genericSite(u.Addr(), "limits {\nrun_bytes 128MiB\n}")}})
+	stage := u.Stage(caseScript(t, "68-slow-viewer-bounded-memory", "upstream.jsonl"))
+	return g, g.Client("").As("user-a").On(stage), stage
+}
+
+// viewer reads a run frame by frame. Where it was too slow for the gateway's
+// patience it comes back, as any client does.
+type viewer struct {
+	client testkit.Client
+	run    string
+	answer *testkit.Answer
+	seen   int
+}
+
+func (v *viewer) next(t *testing.T) {
+	t.Helper()
+	v.answer.Events.Quiet = true
+	ev, err := v.answer.Events.Next()
+	if err != nil {
+		v.answer = v.client.Resume(t, v.run, testkit.Cursor(v.run, v.seen)).Want(200)
+		ev = v.answer.Next()
 	}
-	testkit.EndsAs(t, []testkit.Event{v.Next()}, "completed")
+	v.seen++
+	if ev.ID != testkit.Cursor(v.run, v.seen) {
+		t.Fatalf("slow viewer got id %q, want number %d", ev.ID, v.seen)
+	}
 }
 
 // TestCase68AViewerThatNeverReadsIsClosed lets the starting client and another
@@ -90,11 +93,7 @@ func readOn(t *testing.T, v *testkit.Answer, run string, n int) {
 // are closed. What they did get has no gap.
 func TestCase68AViewerThatNeverReadsIsClosed(t *testing.T) {
 	t.Parallel()
-	u := testkit.NewUpstream(t)
-	g := testkit.Start(t, testkit.Setup{Plain: true, Sites: map[string]string{
-		"": testkit.Site(u.Addr(), "dialect generic", "start POST /generate", "limits {\nrun_bytes 128MiB\n}")}})
-	stage := u.Stage(caseScript(t, "68-slow-viewer-bounded-memory", "upstream.jsonl"))
-	c := g.Client("").As("user-a").On(stage)
+	g, c, stage := floodSite(t)
 	start := c.Do(t, generate("")).Want(200)
 	viewer := c.Resume(t, start.Run(), "").Want(200)
 	if !stage.Call(t, 1).AwaitEnd(t) {

@@ -63,18 +63,19 @@ func read(t *testing.T, name string) string {
 // goFile is a parsed file of the repository.
 type goFile struct {
 	name string
-	set  *token.FileSet
 	*ast.File
 }
 
+// set is shared by all files, so that positions of different files differ.
+var set = token.NewFileSet()
+
 func parse(t *testing.T, name string) goFile {
 	t.Helper()
-	set := token.NewFileSet()
 	f, err := parser.ParseFile(set, name, read(t, name), parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return goFile{name: name, set: set, File: f}
+	return goFile{name: name, File: f}
 }
 
 func parseAll(t *testing.T, keep func(string) bool) []goFile {
@@ -86,11 +87,11 @@ func parseAll(t *testing.T, keep func(string) bool) []goFile {
 	return all
 }
 
-func (f goFile) at(n ast.Node) token.Position { return f.set.Position(n.Pos()) }
+func (f goFile) at(n ast.Node) token.Position { return set.Position(n.Pos()) }
 
 // length is how many lines a node takes.
 func (f goFile) length(n ast.Node) int {
-	return f.set.Position(n.End()).Line - f.set.Position(n.Pos()).Line + 1
+	return set.Position(n.End()).Line - set.Position(n.Pos()).Line + 1
 }
 
 // calls reports whether n is a call of pkg.fn.

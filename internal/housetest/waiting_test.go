@@ -3,6 +3,7 @@ package housetest
 import (
 	"go/ast"
 	"go/token"
+	"path"
 	"strings"
 	"testing"
 )
@@ -14,16 +15,80 @@ var sleepMarks = []string{"scripted", "bubble"}
 // TestTestsDoNotSleepAndHope finds real waiting. In a synctest bubble time is
 // free, and a backend that is slow on purpose is a script.
 func TestTestsDoNotSleepAndHope(t *testing.T) {
+	packages := map[string][]goFile{}
 	for _, f := range parseAll(t, isTest) {
-		bubbles := f.bubbles()
-		marked := f.markedLines(sleepMarks)
+		packages[path.Dir(f.name)] = append(packages[path.Dir(f.name)], f)
+	}
+	for _, pkg := range packages {
+		inside := bubbled(pkg)
+		for _, f := range pkg {
+			marked := f.markedLines(sleepMarks)
+			ast.Inspect(f.File, func(n ast.Node) bool {
+				if n != nil && calls(n, "time", "Sleep") && !within(inside, n) && !marked[f.at(n).Line] {
+					t.Errorf("%v: got a sleep in real time, want an event to wait for, a synctest bubble, or a comment on the line that explains it (%v)", f.at(n), sleepMarks)
+				}
+				return true
+			})
+		}
+	}
+}
+
+// bubbled returns everything of a package that only ever runs in a bubble:
+// what is handed to one, and the functions that nothing else refers to.
+func bubbled(pkg []goFile) []ast.Node {
+	var inside []ast.Node
+	for _, f := range pkg {
+		inside = append(inside, f.bubbles()...)
+	}
+	all, uses := functions(pkg), usesOfNames(pkg)
+	for grown := true; grown; {
+		grown = false
+		for _, fn := range all {
+			if !within(inside, fn) && onlyUsedIn(inside, fn, uses[fn.Name.Name]) {
+				inside, grown = append(inside, fn), true
+			}
+		}
+	}
+	return inside
+}
+
+func functions(pkg []goFile) (all []*ast.FuncDecl) {
+	for _, f := range pkg {
+		for _, decl := range f.Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok {
+				all = append(all, fn)
+			}
+		}
+	}
+	return all
+}
+
+func usesOfNames(pkg []goFile) map[string][]ast.Node {
+	uses := map[string][]ast.Node{}
+	for _, f := range pkg {
 		ast.Inspect(f.File, func(n ast.Node) bool {
-			if n != nil && calls(n, "time", "Sleep") && !within(bubbles, n) && !marked[f.at(n).Line] {
-				t.Errorf("%v: got a sleep in real time, want an event to wait for, a synctest bubble, or a comment on the line that explains it (%v)", f.at(n), sleepMarks)
+			if name, ok := n.(*ast.Ident); ok {
+				uses[name.Name] = append(uses[name.Name], name)
 			}
 			return true
 		})
 	}
+	return uses
+}
+
+// onlyUsedIn reports whether fn is used, and nowhere but inside the given nodes
+// and in itself.
+func onlyUsedIn(inside []ast.Node, fn *ast.FuncDecl, uses []ast.Node) bool {
+	used := false
+	for _, use := range uses {
+		if within([]ast.Node{fn}, use) {
+			continue
+		}
+		if used = true; !within(inside, use) {
+			return false
+		}
+	}
+	return used
 }
 
 // bubbles returns the functions whose time is that of a bubble: those handed to
@@ -77,7 +142,7 @@ func (f goFile) markedLines(marks []string) map[int]bool {
 		for _, comment := range group.List {
 			for _, mark := range marks {
 				if strings.Contains(comment.Text, mark) {
-					lines[f.set.Position(comment.Pos()).Line] = true
+					lines[set.Position(comment.Pos()).Line] = true
 				}
 			}
 		}

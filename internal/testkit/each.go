@@ -7,13 +7,16 @@ import (
 )
 
 // Each runs f n times as subtests, at most limit at once, and returns when all
-// have ended.
+// have ended. It begins none after one has failed.
 func Each(t *testing.T, n, limit int, f func(t *testing.T, i int)) {
 	t.Helper()
 	var all sync.WaitGroup
 	turn := make(chan struct{}, limit)
 	for i := range n {
 		turn <- struct{}{}
+		if t.Failed() {
+			break
+		}
 		all.Go(func() {
 			defer func() { <-turn }()
 			t.Run(strconv.Itoa(i), func(t *testing.T) { f(t, i) })

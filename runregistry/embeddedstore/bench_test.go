@@ -53,6 +53,7 @@ func BenchmarkAppend(b *testing.B) {
 }
 
 func benchmarkAppend(b *testing.B, watchers int, awake bool) {
+	b.Helper()
 	s := embeddedstore.New(embeddedstore.Options{})
 	defer s.Close()
 	ctx := b.Context()

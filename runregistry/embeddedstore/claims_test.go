@@ -25,7 +25,7 @@ func TestClaimsFitTogetherAfterAnyHistory(t *testing.T) {
 func randomHistory(t *testing.T, seed uint64) {
 	s := New(Options{})
 	defer s.Close()
-	h := &history{T: t, s: s, rng: rand.New(rand.NewPCG(seed, 7))} //nolint:gosec // a test that can be repeated
+	h := &history{T: t, s: s, rng: rand.New(rand.NewPCG(seed, 7))}
 	for range 600 {
 		h.step()
 		checkClaims(t, s)
@@ -100,7 +100,7 @@ func (h *history) admit() {
 	a.Conversation, a.Named = h.conversation(), true
 	a.Subject.Sub = fmt.Sprint("s", h.rng.IntN(2))
 	a.Scope, a.MayReplace = runregistry.TenantScope(a.Subject), h.coin()
-	a.Busy = runregistry.Busy(h.rng.IntN(4)) //nolint:gosec // there are four
+	a.Busy = runregistry.Busy(h.rng.IntN(4))
 	if h.coin() {
 		a.Key, a.Implicit, a.ImplicitWindow = runregistry.Digest{}, a.Key, time.Minute
 	}
@@ -138,6 +138,11 @@ func checkClaims(t *testing.T, s *Store) {
 	for _, acct := range s.claims.accounts {
 		if acct.active != active[acct] {
 			t.Fatalf("got %d active runs by account, want %d", acct.active, active[acct])
+		}
+		for echo, runs := range acct.echoes {
+			if runs.live == 0 {
+				t.Fatalf("%v: got an index entry without runs", echo)
+			}
 		}
 	}
 	for at, n := range s.claims.places {

@@ -52,8 +52,8 @@ func (l *frameLog) append(seq runregistry.Seq, frame []byte, now time.Time) {
 	before := cap(c.marks)
 	c.data = append(c.data, frame...)
 	c.marks = append(c.marks, mark{
-		end: uint32(len(c.data)),                            //nolint:gosec // chunks are far below 4 GiB
-		at:  uint32(max(now.Sub(c.base), 0).Milliseconds()), //nolint:gosec // a run lasts hours
+		end: uint32(len(c.data)),
+		at:  uint32(max(now.Sub(c.base), 0).Milliseconds()),
 	})
 	l.held += int64(cap(c.marks)-before) * markSize
 	l.frames++
@@ -104,7 +104,7 @@ func (c *chunk) start(i int) uint32 {
 func (c *chunk) frame(i int) runregistry.Frame {
 	from, m := c.start(i), c.marks[i]
 	return runregistry.Frame{
-		Seq:  c.first + runregistry.Seq(i), //nolint:gosec // i is an index
+		Seq:  c.first + runregistry.Seq(i),
 		At:   c.base.Add(time.Duration(m.at) * time.Millisecond),
 		Data: c.data[from:m.end:m.end],
 	}
@@ -116,7 +116,7 @@ func (l *frameLog) page(dst []runregistry.Frame, after runregistry.Seq, limit in
 	at := l.chunkOf(after + 1)
 	for ; at < len(l.chunks); at++ {
 		c := l.chunks[at]
-		for i := int(max(after+1, c.first) - c.first); i < len(c.marks); i++ { //nolint:gosec // within a chunk
+		for i := int(max(after+1, c.first) - c.first); i < len(c.marks); i++ {
 			size := int(c.marks[i].end - c.start(i))
 			if len(dst) > 0 && size > limit || len(dst) == runregistry.PageFrames {
 				return dst
@@ -159,7 +159,7 @@ func (l *frameLog) first() runregistry.Seq {
 	if l.frames == 0 {
 		return 0
 	}
-	return l.chunks[0].first + runregistry.Seq(l.skip) //nolint:gosec // skip is a count
+	return l.chunks[0].first + runregistry.Seq(l.skip)
 }
 
 // seal gives the unused room of the last chunk back: nothing will be appended.

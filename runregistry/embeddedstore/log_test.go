@@ -56,11 +56,35 @@ func TestALargeFrameGetsAChunkOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestAChunkHasRoomForItsFirstFrameAndMore(t *testing.T) {
+	for size, want := range map[int]int{0: minChunk, minChunk: minChunk, minChunk + 1: 2 * minChunk, 5000: 8192, maxChunk: maxChunk} {
+		var l frameLog
+		fillLog(&l, 0, 1, size)
+		if got := cap(l.chunks[0].data); got != want {
+			t.Errorf("first frame of %d bytes: got a chunk of %d, want %d", size, got, want)
+		}
+	}
+}
+
+func TestMarksCostAsMuchAsTheFramesSuggest(t *testing.T) {
+	for _, size := range []int{1, 20, 120, 2000} {
+		var l frameLog
+		fillLog(&l, 0, 5000, size)
+		room := 0
+		for _, c := range l.chunks[:len(l.chunks)-1] {
+			room += cap(c.marks)
+		}
+		if room > 2*l.frames+100 {
+			t.Errorf("frames of %d bytes: got room for %d marks, want about %d", size, room, l.frames)
+		}
+	}
+}
+
 // Whatever happens to a log, its own account of itself is right, and its pages
 // are what was appended.
 func TestLogAgreesWithASliceOfFrames(t *testing.T) {
 	for seed := range uint64(20) {
-		rng := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test that can be repeated
+		rng := rand.New(rand.NewPCG(seed, 0))
 		limits := runregistry.LogLimits{Bytes: rng.Int64N(200_000), Frames: rng.IntN(1500)}
 		var l frameLog
 		var model [][]byte

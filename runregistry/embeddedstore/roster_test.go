@@ -15,7 +15,7 @@ func numbers(t *roster, before uint64) (got []uint64) {
 }
 
 func TestRosterAgreesWithASlice(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test that can be repeated
+	rng := rand.New(rand.NewPCG(1, 2))
 	var r roster
 	runs := make(map[uint64]*run)
 	var model []uint64 // ascending

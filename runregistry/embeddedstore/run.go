@@ -107,7 +107,7 @@ func (r *run) storeLocked(b *runregistry.Batch, now time.Time) bool {
 	frames := b.Frames[known:]
 	var size int64
 	for i, f := range frames {
-		r.log.append(r.rec.LastSeq+1+runregistry.Seq(i), f, now) //nolint:gosec // i is an index
+		r.log.append(r.rec.LastSeq+1+runregistry.Seq(i), f, now)
 		size += int64(len(f))
 	}
 	r.rec.Grow(len(frames), size, now)

@@ -93,7 +93,7 @@ func appendSizes(f *fixture) {
 	for i, size := range []int{0, 1, 1000, 1024, 0, 5000, 70_000, 3, 65_536, 200_000, 1, 1} {
 		frame := string(slices.Repeat([]byte{byte('a' + i)}, size))
 		sent = append(sent, frame)
-		f.add(l, runregistry.Seq(i), frame) //nolint:gosec // an index
+		f.add(l, runregistry.Seq(i), frame)
 	}
 	f.wantFrames(l.Run, sent...)
 	f.complete(l)
@@ -147,7 +147,7 @@ func appendParallel(f *fixture) {
 		leases[i] = f.running()
 		writers.Go(func() {
 			for n := range frames {
-				b := &runregistry.Batch{After: runregistry.Seq(n), Frames: raw(fmt.Sprintf("%d/%d", i, n))} //nolint:gosec // an index
+				b := &runregistry.Batch{After: runregistry.Seq(n), Frames: raw(fmt.Sprintf("%d/%d", i, n))}
 				if _, err := f.Append(f.ctx, leases[i], b); err != nil {
 					f.Errorf("append %d of run %d failed: %v", n, i, err)
 					return

@@ -96,9 +96,9 @@ func listFilters(f *fixture) {
 }
 
 func listFilteredPages(f *fixture) {
-	for i := range 30 {
+	for i := range 600 { // more than any engine looks at at once
 		l := f.running()
-		if i%10 == 0 {
+		if i%200 == 0 {
 			f.complete(l)
 		}
 	}

@@ -140,7 +140,7 @@ func pageWhole(f *fixture) {
 	l := f.running()
 	const frames = 500
 	for i := range runregistry.Seq(frames) {
-		f.add(l, i, strings.Repeat("x", int(i)%400)) //nolint:gosec // small
+		f.add(l, i, strings.Repeat("x", int(i)%400))
 	}
 	for _, limit := range []int{1, 100, 1000, 1 << 20} {
 		var after runregistry.Seq
@@ -150,7 +150,7 @@ func pageWhole(f *fixture) {
 			for _, fr := range p.Frames {
 				after++
 				want(f, "number", fr.Seq, after)
-				want(f, "size", len(fr.Data), int(after-1)%400) //nolint:gosec // small
+				want(f, "size", len(fr.Data), int(after-1)%400)
 				size += len(fr.Data)
 			}
 			if size > limit && len(p.Frames) > 1 {
@@ -243,7 +243,7 @@ func trimLong(f *fixture) {
 	const kept = 700
 	l := f.running(limited(runregistry.LogLimits{Frames: kept}))
 	for i := range runregistry.Seq(3000) {
-		f.add(l, i, strings.Repeat("x", 100+int(i)%50)) //nolint:gosec // small
+		f.add(l, i, strings.Repeat("x", 100+int(i)%50))
 		if last := i + 1; last%377 == 0 && last > kept {
 			f.wantFirst(l.Run, last-kept+1)
 			want(f, "frames", len(f.frames(l.Run, last-kept)), kept)

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -231,7 +232,7 @@ func (f *fixture) interleave(at []int, limit int) {
 				f.complete(l)
 				continue
 			}
-			f.add(l, runregistry.Seq(next), fmt.Sprint(next+1)) //nolint:gosec // an index
+			f.add(l, runregistry.Seq(next), strconv.Itoa(next+1))
 		}
 		s.step()
 	}
@@ -313,6 +314,6 @@ func (f *fixture) tail(run runregistry.RunID, limit int) (runregistry.Seq, error
 func (f *fixture) addNumbers(l runregistry.Lease, from, to int) {
 	f.Helper()
 	for n := from; n < to; n++ {
-		f.add(l, runregistry.Seq(n), fmt.Sprint(n+1)) //nolint:gosec // an index
+		f.add(l, runregistry.Seq(n), strconv.Itoa(n+1))
 	}
 }

@@ -10,22 +10,21 @@ const $ = (id) => document.getElementById(id);
 const WATCH_AGENT = 500; // ms, while there is something to watch
 const LOOK_AROUND = 2500; // ms, for a run that another device starts
 const SAVE = 1000; // ms
+const PAINT = 70; // ms between two paintings: faster than anyone reads
 
 let session;
-let frame = 0;
+let painting = 0;
 let savedAt = 0;
 /** Whether the newest text is kept in sight: until somebody scrolls away. */
 let following = true;
 
-/** Draws at most once per frame of the screen. */
+/** Paints soon, and many changes at once. */
 function changed() {
-  frame ||= requestAnimationFrame(() => {
-    frame = 0;
-    paint();
-  });
+  painting ||= setTimeout(() => requestAnimationFrame(paint), PAINT);
 }
 
 function paint() {
+  painting = 0;
   render(session, Date.now());
   if (following && !session.main.complete) window.scrollBy(0, Math.max(0, beyond()));
   if (Date.now() - savedAt > SAVE) keep();

@@ -5,6 +5,8 @@ import { colour } from "./lines.js";
 import { draw } from "./picture.js";
 import { isTerminal } from "./wire.js";
 
+const REDRAW = 250; // ms
+
 const $ = (id) => document.getElementById(id);
 
 /** Sets what differs, so that selections and screen readers are left alone. */
@@ -34,7 +36,7 @@ export function render(session, now) {
   counters(session);
   controls(session, now);
   turn(session);
-  draw($("picture"), scene(session, now));
+  picture(session, now);
   strips(session);
   connections(session);
   receipt(session);
@@ -177,6 +179,17 @@ function trouble({ main, record }) {
   if (expired) return `The frames are gone (${expired.reason}); this is the snapshot. ${error ?? ""}`;
   if (error) return error;
   return complete && isTerminal(state) && state !== "completed" ? `This answer is not whole: ${state}.` : "";
+}
+
+// A picture of thousands of points is drawn a few times a second, and at once
+// when a connection comes or goes.
+function picture(session, now) {
+  const canvas = $("picture");
+  const { main, retries, lines } = session;
+  const key = [main.run, main.complete, ...[main, ...retries].map((r) => r.phase), lines.all.length, canvas.clientWidth].join();
+  if (key === canvas.dataset.key && now - canvas.dataset.at < REDRAW) return;
+  Object.assign(canvas.dataset, { key, at: now });
+  draw(canvas, scene(session, now));
 }
 
 function scene({ main, retries, agent, lines, start }, now) {
