@@ -30,7 +30,7 @@ func parseDirective(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error)
 	h.Next() // the directive's name
 	matcher, err := h.ExtractMatcherSet()
 	if err != nil {
-		return nil, h.WrapErr(err) //nolint:wrapcheck // this is the wrapping
+		return nil, h.WrapErr(err)
 	}
 	handler := new(Handler)
 	if err := handler.unmarshal(h.Dispenser, globalApp(h)); err != nil {
@@ -116,7 +116,7 @@ func (h *Handler) unmarshal(d *caddyfile.Dispenser, app *App) error {
 	d.Next() // the directive's name
 	b := newBlock(d)
 	if d.NextArg() {
-		return d.Errf("agent_runs takes a matcher and a block, found %q", d.Val()) //nolint:wrapcheck // has file and line
+		return d.Errf("agent_runs takes a matcher and a block, found %q", d.Val())
 	}
 	if err := b.each(func(name string) error { return h.unmarshalOption(b, name) }); err != nil {
 		return err

@@ -73,7 +73,7 @@ func (b *block) locate(err error) error {
 	}
 	d := caddyfile.NewDispenser([]caddyfile.Token{token})
 	d.Next()
-	return d.WrapErr(first) //nolint:wrapcheck // this is the wrapping
+	return d.WrapErr(first)
 }
 
 // one reads the only argument of an option.

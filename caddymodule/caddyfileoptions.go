@@ -53,7 +53,7 @@ func parseStart(h *Handler, b *block) error {
 	if len(args) == 0 {
 		matchers, err := caddyhttp.ParseCaddyfileNestedMatcherSet(b.Dispenser)
 		if err != nil {
-			return err //nolint:wrapcheck // has file and line
+			return err
 		}
 		if len(matchers) == 0 {
 			return b.WrapErr(wrong("start", "", startAllowed+", or a block of request matchers"))
@@ -136,7 +136,7 @@ func parseLimits(h *Handler, b *block) error {
 // parseOptions parses an option that is a block of options.
 func parseOptions[T any](t T, b *block, name string, options map[string]option[T]) error {
 	if b.NextArg() {
-		return b.Errf("%s takes a block, found %q", name, b.Val()) //nolint:wrapcheck // has file and line
+		return b.Errf("%s takes a block, found %q", name, b.Val())
 	}
 	inner := b.inner(name)
 	return inner.each(func(name string) error {

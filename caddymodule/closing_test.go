@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -24,7 +25,11 @@ func (*closing) CaddyModule() caddy.ModuleInfo {
 
 func (c *closing) Provision(ctx caddy.Context) error {
 	c.closed = make(chan struct{})
-	ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server).RegisterOnShutdown(func() { close(c.closed) })
+	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if !ok {
+		return errors.New("no server around the handler")
+	}
+	server.RegisterOnShutdown(func() { close(c.closed) })
 	newestClosing = c
 	return nil
 }

@@ -124,7 +124,7 @@ func TestDemoRunsFromOneCommand(t *testing.T) {
 func firstFrame(t *testing.T, base, prompt string) (run string) {
 	t.Helper()
 	resp := request(t, http.MethodPost, base+chatPath, prompt)
-	defer resp.Body.Close() //nolint:errcheck // it breaks on purpose
+	defer resp.Body.Close()
 	line, err := bufio.NewReader(resp.Body).ReadString('\n')
 	run = resp.Header.Get("X-Run-Id")
 	if err != nil || !strings.HasPrefix(line, "id: "+run) {
@@ -162,7 +162,7 @@ func TestDemoNeedsNoPortOfItsOwn(t *testing.T) {
 		t.Errorf("closing: got %v, want no error", err)
 	}
 	if conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", agent.address()); err == nil {
-		conn.Close() //nolint:errcheck // it should not be there
+		conn.Close()
 		t.Error("agent after Close: got a connection, want none")
 	}
 }
@@ -175,7 +175,7 @@ func runCommandLine(t *testing.T, flags ...string) (base string, output *safeBuf
 		address := freeAddress(t)
 		output = new(safeBuffer)
 		args := append([]string{"agent-runs", "--from", "http://" + address}, flags...)
-		cmd := exec.CommandContext(t.Context(), os.Args[0], args...) //nolint:gosec // ourselves
+		cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
 		dir := t.TempDir()
 		cmd.Env = append(os.Environ(), asCaddy+"=yes", "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 		cmd.Stdout, cmd.Stderr = output, output
@@ -208,9 +208,9 @@ func greeted(t *testing.T, output *safeBuffer, ended chan error) bool {
 	for !strings.Contains(output.String(), "Stop it with Ctrl-C.") {
 		select {
 		case <-tick.C:
-		case <-ended:
+		case err := <-ended:
 			if !strings.Contains(output.String(), "address already in use") {
-				t.Fatalf("starting: got\n%s\nwant it to go on", output)
+				t.Fatalf("starting: got %v and\n%s\nwant it to go on", err, output)
 			}
 			return false
 		case <-deadline:
@@ -226,14 +226,14 @@ func freeAddress(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // that is the point
+	defer l.Close()
 	return l.Addr().String()
 }
 
 func fetchURL(t *testing.T, method, url, body string) (*http.Response, string) {
 	t.Helper()
 	resp := request(t, method, url, body)
-	defer resp.Body.Close() //nolint:errcheck // read to its end
+	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatalf("%s %s: got %v, want a whole answer", method, url, err)
@@ -249,7 +249,7 @@ func request(t *testing.T, method, url, body string) *http.Response {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(r) //nolint:bodyclose // the caller closes it
+	resp, err := client.Do(r)
 	if err != nil {
 		t.Fatalf("%s %s: got %v, want an answer", method, url, err)
 	}

@@ -50,7 +50,7 @@ func runProcess(t *testing.T, global, site string) *process {
 	if err := os.WriteFile(file, []byte(p.processCaddyfile(site)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.cmd = exec.CommandContext(t.Context(), os.Args[0], "run", "--config", file, "--adapter", "caddyfile") //nolint:gosec // ourselves
+	p.cmd = exec.CommandContext(t.Context(), os.Args[0], "run", "--config", file, "--adapter", "caddyfile")
 	p.cmd.Env = append(os.Environ(), asCaddy+"=yes", "XDG_DATA_HOME="+p.dir, "XDG_CONFIG_HOME="+p.dir)
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	if err := p.cmd.Start(); err != nil {
@@ -102,7 +102,7 @@ func (p *process) reload(site string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // nothing is in it
+	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		p.t.Fatalf("reload: got %d, want 200", resp.StatusCode)
 	}
@@ -129,12 +129,6 @@ func (p *process) wait() time.Duration {
 		p.t.Fatalf("end of the process: not within %v", patience)
 	}
 	return time.Since(began)
-}
-
-// logged waits until the process has logged a text.
-func (p *process) logged(what, text string) {
-	p.t.Helper()
-	eventually(p.t, what, func() bool { return strings.Contains(p.output.String(), text) })
 }
 
 // TestStopLetsRunsFinish: readers are told to come back at once, and the run

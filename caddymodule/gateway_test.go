@@ -27,17 +27,18 @@ type gateway struct {
 	// global and server are added to the global options and to their servers
 	// block.
 	global, server string
+	logName        string
 	running        *closing // of the configuration that is served; nil before the first
 }
 
 // newGateway prepares a gateway that stops when the test ends.
 func newGateway(t *testing.T) *gateway {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "runs") //nolint:usetesting // the path of a socket must be short
+	dir, err := os.MkdirTemp("", "runs")
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gateway{t: t, dir: dir}
+	g := &gateway{t: t, dir: dir, logName: "log"}
 	g.client = &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true, DisableCompression: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -55,13 +56,13 @@ func newGateway(t *testing.T) *gateway {
 		if n := poolSize(); n != 0 {
 			t.Errorf("engines after the end: got %d, want none", n)
 		}
-		os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+		os.RemoveAll(dir)
 	})
 	return g
 }
 
 func (g *gateway) socket() string  { return filepath.Join(g.dir, "s") }
-func (g *gateway) logFile() string { return filepath.Join(g.dir, "log") }
+func (g *gateway) logFile() string { return filepath.Join(g.dir, g.logName) }
 
 // caddyfile puts a site into a whole configuration.
 func (g *gateway) caddyfile(site string) string {
@@ -154,7 +155,7 @@ func (g *gateway) do(r *http.Request) *http.Response {
 	if err != nil {
 		g.t.Fatalf("%s %s: got %v, want an answer", r.Method, r.URL.Path, err)
 	}
-	g.t.Cleanup(func() { resp.Body.Close() }) //nolint:errcheck // read to its end, or broken on purpose
+	g.t.Cleanup(func() { resp.Body.Close() })
 	return resp
 }
 

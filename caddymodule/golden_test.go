@@ -32,7 +32,7 @@ func readGolden(t *testing.T, file string) (prose string, cases []goldenCase) {
 		t.Fatal(err)
 	}
 	prose, rest, _ := strings.Cut("\n"+string(text), "\n== ")
-	for _, part := range strings.Split(rest, "\n== ") {
+	for part := range strings.SplitSeq(rest, "\n== ") {
 		title, body, _ := strings.Cut(part, "\n")
 		input, want, ok := strings.Cut(body, "\n"+dashes+"\n")
 		if !ok {
@@ -50,7 +50,7 @@ func writeGolden(t *testing.T, file, prose string, cases []goldenCase) {
 	for _, c := range cases {
 		fmt.Fprintf(&b, "\n== %s\n%s\n%s\n%s\n", c.title, strings.TrimSpace(c.input), dashes, c.want)
 	}
-	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil { //nolint:gosec // no secret
+	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

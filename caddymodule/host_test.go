@@ -78,12 +78,10 @@ func TestDetachSharesNothing(t *testing.T) {
 // TestDetachLeavesTheClientBehind: the detached request ends with its own
 // context and not with the client's, and finds no value of the connection.
 func TestDetachLeavesTheClientBehind(t *testing.T) {
-	ctx, leave := context.WithCancel(context.Background())
 	type ofConnection struct{}
 	r := prepared(t, nil)
-	r = r.WithContext(context.WithValue(r.Context(), ofConnection{}, "value"))
+	ctx, leave := context.WithCancel(context.WithValue(r.Context(), ofConnection{}, "value"))
 	client := r.WithContext(ctx)
-	*client = *r.WithContext(mergedContext{ctx, r.Context()})
 	run, stop := context.WithCancelCause(context.Background())
 	d := new(host).Detach(run, client, about)
 	leave()
@@ -99,14 +97,6 @@ func TestDetachLeavesTheClientBehind(t *testing.T) {
 		t.Errorf("after the run was stopped: got %v, want %v", got, cause)
 	}
 }
-
-// mergedContext is cancelled with one context and has the values of another.
-type mergedContext struct {
-	context.Context
-	values context.Context //nolint:containedctx // a context itself
-}
-
-func (m mergedContext) Value(key any) any { return m.values.Value(key) }
 
 // TestDetachCleansTheHeader of what concerns the client's connection.
 func TestDetachCleansTheHeader(t *testing.T) {

@@ -102,8 +102,8 @@ func (i Identity) checkUnused() error {
 	return errors.Join(errs...)
 }
 
-// secretAllowed never shows what was found: it is a secret.
-const secretAllowed = "allowed: 32 bytes or more, {env.NAME} or {file./path/to/secret}"
+// wantKey never shows what was found: it is a secret.
+const wantKey = "allowed: 32 bytes or more, {env.NAME} or {file./path/to/secret}"
 
 // checkSecret looks at a secret as it stands in the configuration. What
 // placeholders resolve to is looked at when it is loaded.
@@ -113,9 +113,9 @@ func (i Identity) checkSecret() error {
 		return nil
 	case strings.Contains(i.Secret, "{http."):
 		// In a Caddyfile {file.name} is short for a part of the request's path.
-		return clash("identity.secret", "found a placeholder of the request, %s", secretAllowed)
+		return clash("identity.secret", "found a placeholder of the request, %s", wantKey)
 	case !strings.Contains(i.Secret, "{") && len(i.Secret) < authz.MinSecret:
-		return clash("identity.secret", "found %d bytes, %s", len(i.Secret), secretAllowed)
+		return clash("identity.secret", "found %d bytes, %s", len(i.Secret), wantKey)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (i Identity) expandSecret() ([]byte, error) {
 		return nil, clash("identity.secret", "%v", err)
 	}
 	if len(text) < authz.MinSecret {
-		return nil, clash("identity.secret", "found %d bytes, %s", len(text), secretAllowed)
+		return nil, clash("identity.secret", "found %d bytes, %s", len(text), wantKey)
 	}
 	return []byte(text), nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -74,7 +75,7 @@ func (s *Size) UnmarshalJSON(b []byte) error {
 // String returns the size as people write it.
 func (s Size) String() string {
 	if s < 0 {
-		return fmt.Sprintf("%d", int64(s))
+		return strconv.FormatInt(int64(s), 10)
 	}
 	return humanize.IBytes(uint64(s))
 }

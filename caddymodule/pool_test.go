@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -40,7 +41,7 @@ func TestRequestAfterTheEndIsRefused(t *testing.T) {
 	engines.Close()
 	next := caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil })
 	err := h.ServeHTTP(httptest.NewRecorder(), prepared(t, nil), next)
-	failed, ok := err.(caddyhttp.HandlerError) //nolint:errorlint // it is returned bare
+	failed, ok := errors.AsType[caddyhttp.HandlerError](err)
 	if !ok || failed.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("request after the end: got %v, want 503", err)
 	}
@@ -61,7 +62,11 @@ func provisionedHandler(t *testing.T, config string) (h *Handler, cancel func())
 		cancel()
 		t.Fatal(err)
 	}
-	return loaded.(*Handler), cancel //nolint:forcetypeassert // the name is ours
+	h, ok := loaded.(*Handler)
+	if !ok {
+		t.Fatalf("module: got a %T, want a handler", loaded)
+	}
+	return h, cancel
 }
 
 // TestDestructWaitsForTheLastRun: a request of an old configuration may have

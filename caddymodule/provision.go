@@ -22,7 +22,10 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("loading agent_runs app: %w", err)
 	}
-	h.app = app.(*App) //nolint:forcetypeassert // the name is ours
+	var ok bool
+	if h.app, ok = app.(*App); !ok {
+		return fmt.Errorf("loading agent_runs app: got a %T", app)
+	}
 	h.engine = h.app.shared
 	if err := h.loadMatchers(ctx); err != nil {
 		return err
@@ -49,11 +52,11 @@ func (h *Handler) loadMatchers(ctx caddy.Context) error {
 func (h *Handler) loadMatcher(ctx caddy.Context, field string) (func(*http.Request) bool, error) {
 	loaded, err := ctx.LoadModule(h, field)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the caller says which
+		return nil, err
 	}
 	var sets caddyhttp.MatcherSets
 	if err := sets.FromInterface(loaded); err != nil || len(sets) == 0 {
-		return nil, err //nolint:wrapcheck // the caller says which
+		return nil, err
 	}
 	return func(r *http.Request) bool {
 		matches, err := sets.AnyMatchWithError(r)

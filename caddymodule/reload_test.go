@@ -124,6 +124,22 @@ func TestReloadKeepsSessions(t *testing.T) {
 	}
 }
 
+// TestRunEndsInTheNewestLog: the output of the configuration that it was
+// started under is closed by then.
+func TestRunEndsInTheNewestLog(t *testing.T) {
+	g, u := newGateway(t), newUpstream(t)
+	g.load(u.proxied("agent_runs"))
+	reader := g.start()
+	c := u.next()
+	g.logName = "newlog"
+	g.load(u.proxied("agent_runs"))
+	c.finish()
+	reader.rest()
+	eventually(t, "line in the new log", func() bool {
+		return strings.Contains(g.log(), `"run ended","run_id":"`+reader.run()+`"`)
+	})
+}
+
 // TestMetricsSurviveReload: every configuration has a registry of its own, and
 // counters do not start again.
 func TestMetricsSurviveReload(t *testing.T) {
@@ -162,7 +178,12 @@ func metric(t *testing.T, g *gateway, name string) float64 {
 func onlyEngine(t *testing.T) *sharedEngine {
 	t.Helper()
 	var found []*sharedEngine
-	engines.usage.Range(func(_, v any) bool { found = append(found, v.(*sharedEngine)); return true })
+	engines.usage.Range(func(_, v any) bool {
+		if s, ok := v.(*sharedEngine); ok {
+			found = append(found, s)
+		}
+		return true
+	})
 	if len(found) != 1 {
 		t.Fatalf("engines: got %d, want 1", len(found))
 	}

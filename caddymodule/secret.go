@@ -13,34 +13,34 @@ import (
 	"github.com/caddy-agent-runs/caddy-agent-runs/authz"
 )
 
-// secretKey is where Caddy's storage keeps the signing key of sessions, which
+// storageKey is where Caddy's storage keeps the signing key of sessions, which
 // the instances that share the storage share too.
-const secretKey = "agent_runs/session_secret"
+const storageKey = "agent_runs/session_secret"
 
-// secretTimeout bounds a storage that does not answer.
-const secretTimeout = 15 * time.Second
+// storageTimeout bounds a storage that does not answer.
+const storageTimeout = 15 * time.Second
 
 // storedSecret returns the signing key from a storage, and makes it on first
 // use. The lock keeps two instances from making two.
 func storedSecret(storage certmagic.Storage) (secret []byte, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), secretTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
 	defer cancel()
-	if secret, err = storage.Load(ctx, secretKey); err == nil || !errors.Is(err, fs.ErrNotExist) {
+	if secret, err = storage.Load(ctx, storageKey); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return secret, wrapSecret(err)
 	}
-	if err := storage.Lock(ctx, secretKey); err != nil {
+	if err := storage.Lock(ctx, storageKey); err != nil {
 		return nil, fmt.Errorf("locking session secret: %w", err)
 	}
 	defer func() {
 		// The time may be up, and the lock must still go.
-		err = errors.Join(err, storage.Unlock(context.WithoutCancel(ctx), secretKey))
+		err = errors.Join(err, storage.Unlock(context.WithoutCancel(ctx), storageKey))
 	}()
-	if secret, err = storage.Load(ctx, secretKey); err == nil || !errors.Is(err, fs.ErrNotExist) {
+	if secret, err = storage.Load(ctx, storageKey); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return secret, wrapSecret(err)
 	}
 	secret = make([]byte, authz.MinSecret)
-	rand.Read(secret) //nolint:errcheck // crypto/rand.Read never fails since Go 1.24
-	if err := storage.Store(ctx, secretKey, secret); err != nil {
+	rand.Read(secret)
+	if err := storage.Store(ctx, storageKey, secret); err != nil {
 		return nil, fmt.Errorf("storing session secret: %w", err)
 	}
 	return secret, nil

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -30,7 +31,7 @@ func (g *gateway) stream(r *http.Request) *stream {
 			line, err := in.ReadString('\n')
 			block += line
 			if err != nil {
-				if err != io.EOF { //nolint:errorlint // bufio returns it bare
+				if !errors.Is(err, io.EOF) {
 					s.err = err
 				}
 				return
@@ -166,7 +167,7 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func flush(w http.ResponseWriter) {
-	http.NewResponseController(w).Flush() //nolint:errcheck // the test sees it
+	http.NewResponseController(w).Flush()
 }
 
 // next returns the next request that reached the backend.

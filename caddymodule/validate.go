@@ -284,9 +284,9 @@ func (h *Handler) checkApp(record time.Duration, memory Size) error {
 // isFieldName reports whether s is the name of a header field (RFC 9110,
 // section 5.1).
 func isFieldName(s string) bool {
-	const token = "!#$%&'*+-.^_`|~"
+	const marks = "!#$%&'*+-.^_`|~"
 	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-		return !letter && !strings.ContainsRune(token, c)
+		return !letter && !strings.ContainsRune(marks, c)
 	})
 }

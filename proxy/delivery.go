@@ -140,7 +140,7 @@ func (d *delivery) header() {
 	head.Set(headerRunID, string(d.rec.ID))
 	head.Set(headerAttempt, strconv.Itoa(d.rec.Attempt))
 	head.Set(headerConversation, string(d.rec.Conversation))
-	head.Set("Link", d.links.header(d.rec.ID))
+	head.Add("Link", d.links.header(d.rec.ID)) // upstream's own stay
 	if d.replayed {
 		head.Set(headerReplayed, "true")
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -107,8 +108,12 @@ func (p *pump) response() *runregistry.Response {
 	size := p.header.Get("Content-Length")
 	// Without a key the answer goes as soon as its delivery cannot be claimed.
 	kept := p.stream || !p.keyed || size == "" || len(size) <= 7 && p.contentLength() <= maxKeptBody
+	head := storedHeader(p.header, p.cfg.ReplayHeaders)
+	if encoding := p.header["Content-Encoding"]; !p.stream && len(encoding) > 0 {
+		head["Content-Encoding"] = encoding // without it the bytes mean nothing
+	}
 	return &runregistry.Response{
-		Status: p.status, Header: storedHeader(p.header, p.cfg.ReplayHeaders),
+		Status: p.status, Header: head,
 		Stream: p.stream, Sized: !p.stream && size != "" && p.decoder == nil, Kept: kept,
 	}
 }
@@ -148,6 +153,7 @@ func (p *pump) write(b []byte) error {
 	err := p.feed(b)
 	if err == nil && p.isPlain() {
 		p.throttle.produced(p.ctx, len(b))
+		return context.Cause(p.ctx) // nothing is to be learned from the rest
 	}
 	return err
 }

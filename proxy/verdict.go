@@ -33,7 +33,10 @@ func (p *pump) judge(end ending) runregistry.Settlement {
 	if s, decided := p.judgeMarker(); decided {
 		return s
 	}
-	if cause := context.Cause(p.ctx); cause != nil {
+	switch cause := context.Cause(p.ctx); {
+	case errors.Is(cause, errGraceOver):
+		end = ending{} // it had ended; only its connection had not
+	case cause != nil:
 		return judgeCause(cause)
 	}
 	switch {
@@ -83,8 +86,6 @@ func judgeCause(cause error) runregistry.Settlement {
 	switch {
 	case errors.Is(cause, errStopped):
 		return runregistry.Settlement{State: runregistry.Cancelled}
-	case errors.Is(cause, errGraceOver):
-		return runregistry.Settlement{State: runregistry.Completed}
 	case errors.Is(cause, errDeadline):
 		return failed(runregistry.ReasonDeadlineExceeded)
 	case errors.Is(cause, errIdle):

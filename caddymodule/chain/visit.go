@@ -11,7 +11,7 @@ type visitor struct {
 }
 
 // maxDepth ends the walk through named routes that invoke each other.
-const maxDepth = 20
+const maxDepth = 10
 
 // visit looks at a list of routes; outer are the lists of what follows it, the
 // nearest first.
@@ -107,9 +107,10 @@ func (v *visitor) each(routes []route, matched bool, f func(h handler, matched b
 	v.depth++
 	defer func() { v.depth-- }()
 	for _, r := range routes {
+		chosen := matched || r.matched || r.group != "" // of a group another may be taken
 		for _, h := range r.handlers {
-			f(h, matched || r.matched)
-			v.each(v.inner(h), matched || r.matched, f)
+			f(h, chosen)
+			v.each(v.inner(h), chosen, f)
 		}
 	}
 }

@@ -40,8 +40,10 @@ func inProcess(t *testing.T, stage *testkit.Stage, change ...func(*proxy.Config)
 	for _, f := range change {
 		f(&cfg)
 	}
-	h, err := proxy.New(cfg, proxy.Deps{Engine: engine, Host: bareHost{}, Log: quiet, Metrics: metrics,
-		Identity: &authz.Header{Subject: testkit.SubjectHeader, Trusted: func(*http.Request) bool { return true }}})
+	h, err := proxy.New(cfg, proxy.Deps{
+		Engine: engine, Host: bareHost{}, Log: quiet, Metrics: metrics,
+		Identity: &authz.Header{Subject: testkit.SubjectHeader, Trusted: func(*http.Request) bool { return true }},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,10 +13,12 @@ import (
 
 // uiStream is an answer of the AI SDK, in two parts around a pause.
 func uiStream(gate chan struct{}) testkit.Script {
-	return testkit.Script{testkit.Header("Content-Type", "text/event-stream"), testkit.Header("x-vercel-ai-ui-message-stream", "v1"), testkit.FlushHeaders(),
+	return testkit.Script{
+		testkit.Header("Content-Type", "text/event-stream"), testkit.Header("x-vercel-ai-ui-message-stream", "v1"), testkit.FlushHeaders(),
 		testkit.Send("data: {\"type\":\"start\"}\n\ndata: {\"type\":\"text-start\",\"id\":\"1\"}\n\ndata: {\"type\":\"text-delta\",\"id\":\"1\",\"delta\":\"hi\"}\n\n"),
 		testkit.Gate(gate),
-		testkit.Send("data: {\"type\":\"text-end\",\"id\":\"1\"}\n\ndata: {\"type\":\"finish\",\"finishReason\":\"stop\"}\n\ndata: [DONE]\n\n"), testkit.End()}
+		testkit.Send("data: {\"type\":\"text-end\",\"id\":\"1\"}\n\ndata: {\"type\":\"finish\",\"finishReason\":\"stop\"}\n\ndata: [DONE]\n\n"), testkit.End(),
+	}
 }
 
 // TestUseChatResumesWithoutBackendCode is useChat({resume: true}) in front of a

@@ -98,8 +98,10 @@ func TestCase32TwentyStartsAtOnce(t *testing.T) {
 // nobody reads the first run any more, so the second takes its place.
 func TestStopThenSend(t *testing.T) {
 	t.Parallel()
-	endless := testkit.Script{testkit.Header("Content-Type", "text/event-stream"), testkit.FlushHeaders(),
-		testkit.Send("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n"), testkit.Hang()}
+	endless := testkit.Script{
+		testkit.Header("Content-Type", "text/event-stream"), testkit.FlushHeaders(),
+		testkit.Send("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n"), testkit.Hang(),
+	}
 	c, stage := on(t, siteAuto, endless, testkit.SSE("data: {\"choices\":[]}\n\n", "data: [DONE]\n\n"))
 	first := c.Do(t, testkit.Chat("conv-1", "long")).Want(200)
 	first.Next()

@@ -20,8 +20,10 @@ func TestCase25CleanEOFWithoutEndMarker(t *testing.T) {
 		"openai-chat":      {chat, 2, `{"error":`},
 		"half-event":       {chat, 2, `{"error":`},
 		"openai-responses": {testkit.Ask{Path: "/v1/responses", Body: `{"model":"m","stream":true,"input":"go"}`}, 3, `{`},
-		"anthropic": {testkit.Ask{Path: "/v1/messages", Body: `{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"go"}]}`},
-			3, `{"type":"error"`},
+		"anthropic": {
+			testkit.Ask{Path: "/v1/messages", Body: `{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"go"}]}`},
+			3, `{"type":"error"`,
+		},
 	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()

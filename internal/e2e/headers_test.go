@@ -72,8 +72,10 @@ func TestCase03ContentTypeParameters(t *testing.T) {
 				one, two = "{\"n\":1}\n", "{\"n\":2}\n"
 			}
 			gate := make(chan struct{})
-			script := testkit.Script{testkit.Header("Content-Type", contentType), testkit.FlushHeaders(),
-				testkit.Send(one), testkit.Gate(gate), testkit.Send(two), testkit.End()}
+			script := testkit.Script{
+				testkit.Header("Content-Type", contentType), testkit.FlushHeaders(),
+				testkit.Send(one), testkit.Gate(gate), testkit.Send(two), testkit.End(),
+			}
 			c, _ := on(t, siteGeneric, script)
 			a := c.Do(t, generate("")).Want(200)
 			if got := a.Header.Get("Content-Type"); got != contentType {

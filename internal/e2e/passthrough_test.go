@@ -161,7 +161,8 @@ func TestARemoteCallPassesThrough(t *testing.T) {
 	t.Parallel()
 	backend := newOrdinarySite(t)
 	g := testkit.Start(t, testkit.Setup{Sites: map[string]string{
-		"": testkit.Bare("h2c://" + backend.Listener.Addr().String())}})
+		"": testkit.Bare("h2c://" + backend.Listener.Addr().String()),
+	}})
 	body, out := io.Pipe()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL("")+"/grpc.Service/Method", body)
 	if err != nil {

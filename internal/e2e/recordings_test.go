@@ -79,8 +79,10 @@ var recordings = []recording{
 	{file: "vercel-ui-message-stream/v7-text.sse", ask: aiSDK, rules: withIDs, header: aiSDKHeader},
 	{file: "vercel-ui-message-stream/v7-reasoning-tool-two-steps.sse", ask: aiSDK, rules: withIDs, header: aiSDKHeader},
 	{file: "vercel-ui-message-stream/v7-abort.sse", ask: aiSDK, rules: withIDs, header: aiSDKHeader, state: "cancelled"},
-	{file: "vercel-data-stream-v1/v4-text.txt", ask: aiSDK, rules: asLines, contentType: "text/plain; charset=utf-8",
-		header: []string{"x-vercel-ai-data-stream", "v1"}},
+	{
+		file: "vercel-data-stream-v1/v4-text.txt", ask: aiSDK, rules: asLines, contentType: "text/plain; charset=utf-8",
+		header: []string{"x-vercel-ai-data-stream", "v1"},
+	},
 	{file: "ag-ui/encoder-text-tool-state.sse", ask: agUI, rules: withIDs},
 	{file: "mcp-streamable-http/ts-sdk-tool-call-ids.sse", ask: modelContext, rules: asTheyAre},
 	{file: "mcp-streamable-http/ts-sdk-initialize-priming-event.sse", ask: modelContext, rules: asTheyAre},

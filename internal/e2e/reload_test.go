@@ -70,8 +70,10 @@ func TestManyReloadsLeakNothing(t *testing.T) {
 	setup := testkit.Setup{Sites: map[string]string{"": testkit.Site(u.Addr())}}
 	g := testkit.Start(t, setup)
 	gate := make(chan struct{})
-	stage := u.Stage(testkit.Script{testkit.Header("Content-Type", "text/event-stream"), testkit.FlushHeaders(),
-		testkit.Gate(gate), testkit.Send("data: [DONE]\n\n"), testkit.End()})
+	stage := u.Stage(testkit.Script{
+		testkit.Header("Content-Type", "text/event-stream"), testkit.FlushHeaders(),
+		testkit.Gate(gate), testkit.Send("data: [DONE]\n\n"), testkit.End(),
+	})
 	c := g.Client("").As("user-a").On(stage)
 	a := c.Do(t, testkit.Chat("conv-1", "go")).Want(200)
 	reload := func(n int) {

@@ -152,8 +152,10 @@ func TestCase13ResumeBeforeFirstToken(t *testing.T) {
 func TestCase13KeepaliveComesBeforeTheFirstFrame(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	c, _ := on(t, siteKeepalive, testkit.Script{testkit.Header("Content-Type", "text/event-stream"),
-		testkit.FlushHeaders(), testkit.Gate(gate), testkit.Send("data: 1\n\n"), testkit.End()})
+	c, _ := on(t, siteKeepalive, testkit.Script{
+		testkit.Header("Content-Type", "text/event-stream"),
+		testkit.FlushHeaders(), testkit.Gate(gate), testkit.Send("data: 1\n\n"), testkit.End(),
+	})
 	a := c.Do(t, generate("")).Want(200)
 	for _, reader := range []*testkit.Answer{a, c.Resume(t, a.Run(), "").Want(200)} {
 		sign := make([]byte, 100)

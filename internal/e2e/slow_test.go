@@ -60,7 +60,8 @@ func floodSite(t *testing.T) (*testkit.Gateway, testkit.Client, *testkit.Stage) 
 	t.Helper()
 	u := testkit.NewUpstream(t)
 	g := testkit.Start(t, testkit.Setup{Plain: true, Sites: map[string]string{
-		"": genericSite(u.Addr(), "limits {\nrun_bytes 128MiB\n}")}})
+		"": genericSite(u.Addr(), "limits {\nrun_bytes 128MiB\n}"),
+	}})
 	stage := u.Stage(caseScript(t, "68-slow-viewer-bounded-memory", "upstream.jsonl"))
 	return g, g.Client("").As("user-a").On(stage), stage
 }

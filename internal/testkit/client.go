@@ -58,8 +58,10 @@ type Ask struct {
 // Chat is a start of the OpenAI chat shape in a conversation; without a
 // conversation the gateway makes one.
 func Chat(conversation, prompt string) Ask {
-	a := Ask{Path: "/v1/chat/completions",
-		Body: `{"model":"m","stream":true,"messages":[{"role":"user","content":"` + prompt + `"}]}`}
+	a := Ask{
+		Path: "/v1/chat/completions",
+		Body: `{"model":"m","stream":true,"messages":[{"role":"user","content":"` + prompt + `"}]}`,
+	}
 	if conversation != "" {
 		a = a.With("X-Conversation-Id", conversation)
 	}

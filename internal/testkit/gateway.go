@@ -187,10 +187,12 @@ func (g *Gateway) Close() error {
 func (g *Gateway) Admin(path string, header http.Header, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", g.admin)
-		}}}
+		},
+	}}
 	method := http.MethodGet
 	if body != nil {
 		method = http.MethodPost

@@ -183,8 +183,10 @@ func parseOp(text []byte, folder string) (Op, error) {
 	if err := dec.Decode(&l); err != nil {
 		return Op{}, fmt.Errorf("reading step: %w", err)
 	}
-	op := Op{Do: l.Op, Code: l.Code, Name: l.Name, Value: l.Value, Times: l.Times, Then: l.Then,
-		Wait: time.Duration(l.MS+l.EveryMS+l.WithinMS) * time.Millisecond}
+	op := Op{
+		Do: l.Op, Code: l.Code, Name: l.Name, Value: l.Value, Times: l.Times, Then: l.Then,
+		Wait: time.Duration(l.MS+l.EveryMS+l.WithinMS) * time.Millisecond,
+	}
 	var err error
 	op.Bytes, err = l.payload()
 	if l.Op == "send_hex" || l.Op == "send_file" {

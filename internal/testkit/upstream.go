@@ -107,8 +107,10 @@ func (s *Stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler) // the peer left in the middle of its request
 	}
-	call := &Call{Method: r.Method, URI: r.URL.RequestURI(), Host: r.Host, Header: r.Header.Clone(), Body: body,
-		closed: make(chan struct{}), done: make(chan struct{})}
+	call := &Call{
+		Method: r.Method, URI: r.URL.RequestURI(), Host: r.Host, Header: r.Header.Clone(), Body: body,
+		closed: make(chan struct{}), done: make(chan struct{}),
+	}
 	if isCancel(r) {
 		s.answerCancel(w, call)
 		return

@@ -39,7 +39,6 @@ type detail func(*runregistry.Admission)
 // ask makes a request of alice's, in a conversation that the gateway made up.
 func ask(details ...detail) *runregistry.Admission {
 	a := &runregistry.Admission{
-		Run:          runregistry.NewRunID(runregistry.PartitionOf(alice.Key())),
 		Subject:      alice,
 		Scope:        runregistry.SubjectScope(alice),
 		Route:        "chat",
@@ -50,6 +49,7 @@ func ask(details ...detail) *runregistry.Admission {
 	for _, d := range details {
 		d(a)
 	}
+	a.Run = runregistry.NewRunID(runregistry.PartitionOf(string(a.Scope)))
 	return a
 }
 

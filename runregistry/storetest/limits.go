@@ -62,7 +62,7 @@ func limitAfterSuperseded(f *fixture) {
 }
 
 func limitBeforeReplacement(f *fixture) {
-	f.start(by(bob), atMost(1))
+	f.start(by(bob), shared, atMost(1))
 	old := f.running(in("c"), shared)
 	f.wantLimit(f.refused(by(bob), in("c"), shared, atMost(1), busy(runregistry.BusyReplace),
 		func(a *runregistry.Admission) { a.MayReplace = true }), 1)

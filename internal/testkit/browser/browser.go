@@ -52,8 +52,10 @@ type answer struct {
 func Launch(t testing.TB) *Browser {
 	t.Helper()
 	program := testkit.RequireProgram(t, "chromium", "chromium-browser", "google-chrome")
-	args := []string{"--headless=new", "--remote-debugging-pipe", "--user-data-dir=" + t.TempDir(), "--no-first-run",
-		"--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update"}
+	args := []string{
+		"--headless=new", "--remote-debugging-pipe", "--user-data-dir=" + t.TempDir(), "--no-first-run",
+		"--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update",
+	}
 	if os.Geteuid() == 0 {
 		args = append(args, "--no-sandbox") // the sandbox refuses to start as root
 	}
