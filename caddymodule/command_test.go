@@ -185,7 +185,7 @@ func runCommandLine(t *testing.T, flags ...string) (base string, output *safeBuf
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		t.Cleanup(func() {
-			cmd.Process.Kill() //nolint:errcheck // it has ended, if it was not to run
+			_ = cmd.Process.Kill() // it has ended, if it was not to run
 			if t.Failed() {
 				t.Logf("process:\n%s", output)
 			}

@@ -57,7 +57,7 @@ func runProcess(t *testing.T, global, site string) *process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		p.cmd.Process.Kill() //nolint:errcheck // it has ended, as a rule
+		_ = p.cmd.Process.Kill() // it has ended, as a rule
 		if t.Failed() {
 			t.Logf("process:\n%s", p.output)
 		}

@@ -34,7 +34,7 @@ type gateway struct {
 // newGateway prepares a gateway that stops when the test ends.
 func newGateway(t *testing.T) *gateway {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "runs")
+	dir, err := os.MkdirTemp("", "runs") //nolint:usetesting // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}

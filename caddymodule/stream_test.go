@@ -143,7 +143,7 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.URL.Path != chatPath && !strings.HasPrefix(r.URL.Path, "/stream") {
 		w.Header().Set("Content-Type", "text/plain")
-		io.WriteString(w, "plain "+r.Method+" "+r.URL.Path+" "+string(body)) //nolint:errcheck // the test sees it
+		_, _ = io.WriteString(w, "plain "+r.Method+" "+r.URL.Path+" "+string(body)) // the test sees it
 		return
 	}
 	c := &call{header: r.Header.Clone(), path: r.URL.Path, body: string(body), frames: make(chan string, 100), gone: make(chan struct{})}
@@ -157,7 +157,7 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 			if !ok {
 				return
 			}
-			io.WriteString(w, frame) //nolint:errcheck // the test sees it
+			_, _ = io.WriteString(w, frame) // the test sees it
 			flush(w)
 		case <-r.Context().Done():
 			close(c.gone)

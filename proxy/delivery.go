@@ -213,7 +213,7 @@ func (d *delivery) upstreamHeader(answer *runregistry.Response) http.Header {
 
 // close tells the record how the delivery ended.
 func (d *delivery) close(t *tail, end tailEnd) error {
-	if end == tailWhole {
+	if end == tailWhole || end == tailGone && d.hasAll(t) {
 		d.event(runregistry.DeliveryDone)
 		d.forgetPlain()
 		return nil
@@ -225,15 +225,23 @@ func (d *delivery) close(t *tail, end tailEnd) error {
 	return nil
 }
 
+// hasAll reports whether a client that left had everything: the end marker, or
+// as many bytes as the answer has. It need not wait for us to end.
+func (d *delivery) hasAll(t *tail) bool {
+	rec, err := d.h.deps.Engine.store.Load(context.WithoutCancel(d.r.Context()), d.rec.ID)
+	if err != nil || rec.Response == nil {
+		return false
+	}
+	sized := rec.Response.Sized && d.pump != nil && rec.Bytes == d.pump.contentLength()
+	return t.after == rec.LastSeq && (rec.Ending || rec.State == runregistry.Completed || sized)
+}
+
 // forgetPlain drops a plain answer that nobody can ask for again.
 func (d *delivery) forgetPlain() {
 	if answer := d.rec.Response; answer == nil || answer.Stream || d.pump == nil || d.pump.keyed {
 		return
 	}
-	ctx := context.WithoutCancel(d.r.Context())
-	if err := d.h.deps.Engine.store.Delete(ctx, d.rec.ID); err != nil && !errors.Is(err, runregistry.ErrNoRun) {
-		d.h.deps.Log.Info("plain answer was not dropped", logRun(d.rec.ID), logError(err))
-	}
+	d.h.deps.Engine.deleteWhenSettled(d.rec.ID)
 }
 
 func (d *delivery) brokeEarly() {

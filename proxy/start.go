@@ -249,7 +249,7 @@ func (h *Handler) newPump(s *start, decision *runregistry.Decision, next Next) *
 		engine: h.deps.Engine, cfg: &cfg, log: h.deps.Log, lease: decision.Lease,
 		request: request, next: next, host: h.deps.Host, path: s.r.URL.Path, told: dialect.DetectByRequest(s.r.Header, s.body), keyed: s.key != "",
 		span: span, subject: about.Subject, ctx: ctx, cancel: cancel, storeCtx: context.WithoutCancel(ctx),
-		began: time.Now(), header: make(http.Header), throttle: newThrottle(),
+		began: time.Now(), header: make(http.Header), throttle: newThrottle(h.cfg.Limits.RunBytes),
 	}
 }
 

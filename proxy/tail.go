@@ -66,7 +66,7 @@ func (h *Handler) newTail(w http.ResponseWriter, v view, choose viewOf, rec *run
 		renderer: newRenderer(v, rec, l), choose: choose, h: h, w: w, ctrl: http.NewResponseController(w),
 		watch: watch, ended: s.ended, state: runregistry.StateNone, last: time.Now(),
 	}
-	t.quiet = time.NewTimer(t.patience())
+	t.quiet = time.NewTimer(min(t.patience(), lookAfter))
 	if h.deps.Engine.keeper != nil {
 		t.poll = time.NewTicker(pollInterval)
 	}
@@ -115,7 +115,7 @@ func (t *tail) unstreamed(ctx context.Context) tailEnd {
 
 // run delivers until the run ends, the client leaves, or the gateway drains.
 func (t *tail) run(ctx context.Context) tailEnd {
-	defer t.stopTimers()
+	defer t.conclude()
 	live := false
 	for {
 		page, err := t.h.deps.Engine.store.Read(ctx, runregistry.PageQuery{Run: t.rec.ID, After: t.after, Into: t.page[:0]})
@@ -239,12 +239,23 @@ func (t *tail) wait(ctx context.Context) (end tailEnd, over bool) {
 	}
 }
 
+// conclude leaves the server time to write the end of the body.
+func (t *tail) conclude() {
+	t.stopTimers()
+	t.extend(time.Now()) //nolint:errcheck // the client may be gone
+}
+
 func (t *tail) stopTimers() {
 	t.quiet.Stop()
 	if t.poll != nil {
 		t.poll.Stop()
 	}
 }
+
+// lookAfter is how often a silent reader is looked after at least: the deadline
+// of its last write must not pass before the next one. Over HTTP/2 it would
+// reset the stream by itself; over HTTP/1 it would break its end.
+const lookAfter = 20 * time.Second
 
 // patience is the silence after which a sign of life is due.
 func (t *tail) patience() time.Duration {
@@ -258,13 +269,14 @@ func (t *tail) patience() time.Duration {
 // is not moved by each write; it looks when it fires.
 func (t *tail) keepAlive() error {
 	patience := t.patience()
-	if silent := time.Since(t.last); silent < patience {
-		t.quiet.Reset(patience - silent)
-		return nil
+	left := patience - time.Since(t.last)
+	if left > 0 {
+		t.quiet.Reset(min(left, lookAfter))
+		return t.extend(time.Now())
 	}
-	t.quiet.Reset(patience)
+	t.quiet.Reset(min(patience, lookAfter))
 	if t.keepalive == "" {
-		return nil
+		return t.extend(time.Now())
 	}
 	return t.send([]byte(t.keepalive))
 }
@@ -273,9 +285,8 @@ func (t *tail) keepAlive() error {
 func (t *tail) send(b []byte) error {
 	now := time.Now()
 	if t.deadline.Sub(now) < stallLimit {
-		t.deadline = now.Add(stallLimit + deadlineSlack)
-		if err := t.ctrl.SetWriteDeadline(t.deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return fmt.Errorf("setting write deadline: %w", err)
+		if err := t.extend(now); err != nil {
+			return err
 		}
 	}
 	if _, err := t.w.Write(b); err != nil {
@@ -285,6 +296,15 @@ func (t *tail) send(b []byte) error {
 		return fmt.Errorf("flushing to reader: %w", err)
 	}
 	t.last = now
+	return nil
+}
+
+// extend moves the write deadline.
+func (t *tail) extend(now time.Time) error {
+	t.deadline = now.Add(stallLimit + deadlineSlack)
+	if err := t.ctrl.SetWriteDeadline(t.deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("setting write deadline: %w", err)
+	}
 	return nil
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // plainAhead is how far a plain body may run ahead of the client that waits
-// for it. A stream of frames is never slowed by a reader; a download would
+// for it, unless its log is trimmed earlier. A stream of frames is never slowed by a reader; a download would
 // only fill the store.
 const plainAhead = 4 << 20
 
@@ -14,11 +14,18 @@ const plainAhead = 4 << 20
 type throttle struct {
 	mu     sync.Mutex // guards everything below
 	ahead  int64
+	limit  int64
 	off    bool
 	behind chan struct{} // capacity 1: the delivery caught up
 }
 
-func newThrottle() *throttle { return &throttle{behind: make(chan struct{}, 1)} }
+func newThrottle(stored int64) *throttle {
+	t := &throttle{limit: plainAhead, behind: make(chan struct{}, 1)}
+	if stored > 0 {
+		t.limit = min(t.limit, stored/2)
+	}
+	return t
+}
 
 // produced counts n bytes and waits until the delivery is near enough.
 func (t *throttle) produced(ctx context.Context, n int) {
@@ -55,7 +62,7 @@ func (t *throttle) move(n int64) {
 func (t *throttle) far() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.off && t.ahead > plainAhead
+	return !t.off && t.ahead > t.limit
 }
 
 func (t *throttle) signal() {

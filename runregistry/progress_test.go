@@ -41,7 +41,7 @@ func TestIntentIsStoredOnce(t *testing.T) {
 		_, forbidden := errors.AsType[*TransitionError](err)
 		switch {
 		case s == Queued:
-			if err != nil || r.State != Running || r.Effect != EffectPossible || !r.DispatchedAt.Equal(then) || r.Revision <= before.Revision {
+			if err != nil || r.State != Running || r.Effect != EffectPossible || !r.DispatchedAt.Equal(then) || r.Revision != before.Revision+1 {
 				t.Errorf("queued: got %+v and error %v", r, err)
 			}
 		case s.Terminal() && errors.Is(err, ErrSettled), !s.Terminal() && forbidden:

@@ -40,8 +40,12 @@ func TestSettlingFollowsTheTable(t *testing.T) {
 func TestSettlingNumbersTheEndAndStartsTheClocks(t *testing.T) {
 	r := inState(Running)
 	r.Grow(7, 70, born)
+	revision := r.Revision
 	if err := r.Settle(&Settlement{State: Failed, Reason: ReasonIdleTimeout}, then); err != nil {
 		t.Fatal(err)
+	}
+	if r.Revision != revision+1 {
+		t.Errorf("got revision %d after %d", r.Revision, revision)
 	}
 	if r.Reason != ReasonIdleTimeout || r.FinalSeq != 8 || r.LastSeq != 7 || !r.EndedAt.Equal(then) {
 		t.Errorf("got %+v", r)
@@ -132,6 +136,9 @@ func TestStopMovesEachStateOnce(t *testing.T) {
 		r.State = from
 		before := *r
 		changed := r.Stop(ReasonDeadlineExceeded, then)
+		if grown := r.Revision == before.Revision+1; grown != changed {
+			t.Errorf("%s: got revision %d after %d", from, r.Revision, before.Revision)
+		}
 		switch from {
 		case Queued:
 			want := Cancel{Version: 1, RequestedAt: then, Outcome: CancelledBeforeEffect, Upstream: Confirmed}

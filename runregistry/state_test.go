@@ -65,7 +65,7 @@ func TestStatesHaveTheirPublicNames(t *testing.T) {
 			t.Errorf("%q: got %v, %v, want none", bad, s, ok)
 		}
 	}
-	if got, want := State(99).String(), "State(99)"; got != want {
+	if got, want := (Uncertain + 1).String(), "State(9)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -83,7 +83,7 @@ func TestEffectsHaveTheirPublicNamesAndOrder(t *testing.T) {
 		}
 		last = int(e)
 	}
-	if got, want := Effect(99).String(), "Effect(99)"; got != want {
+	if got, want := (EffectObserved + 1).String(), "Effect(3)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

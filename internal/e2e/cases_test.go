@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -59,8 +60,8 @@ func caseAsk(t testing.TB, name, file string) testkit.Ask {
 }
 
 // token is the n-th frame of the scripts of the OpenAI chat shape.
-func token(n string) testkit.Pair {
-	return testkit.Pair{"message", `{"id":"c1","choices":[{"index":0,"delta":{"content":"tok` + n + ` "}}]}`}
+func token(n int) testkit.Pair {
+	return testkit.Pair{"message", fmt.Sprintf(`{"id":"c1","choices":[{"index":0,"delta":{"content":"tok%d "}}]}`, n)}
 }
 
 // wantPairs fails the test when the content of events is not as wanted.

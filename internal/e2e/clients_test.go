@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -182,7 +181,7 @@ func checkEnvelopes(t *testing.T, run string, envelopes []testkit.Envelope) {
 		if e.RunID != run || e.Seq != i+1 || e.EventID != testkit.Cursor(run, i+1) || e.Attempt != 1 {
 			t.Errorf("envelope %d is %+v, want number %d", i, e, i+1)
 		}
-		if i < 10 && (e.Type != "text.delta" || e.Source != "upstream" || e.Data != token(fmt.Sprint(i + 1))[1]) {
+		if i < 10 && (e.Type != "text.delta" || e.Source != "upstream" || e.Data != token(i + 1)[1]) {
 			t.Errorf("envelope %d is %+v, want a text.delta with the frame's data", i, e)
 		}
 	}

@@ -55,17 +55,18 @@ func TestCase32TwentyStartsAtOnce(t *testing.T) {
 		var got [starts]*testkit.Answer
 		var left atomic.Int32
 		left.Store(starts)
-		t.Run("posts", func(t *testing.T) {
-			testkit.Each(t, starts, starts, func(t *testing.T, i int) {
-				together.Wait()
-				got[i] = c.Do(t, testkit.Chat("conv-new", prompt(i)))
-				answered.Wait() // nobody leaves before all have their answer
-				if left.Add(-1) == 0 {
-					close(gate)
-				}
-				got[i].Body()
-			})
+		testkit.Each(t, starts, starts, func(t *testing.T, i int) {
+			together.Wait(t)
+			got[i] = c.Do(t, testkit.Chat("conv-new", prompt(i)))
+			answered.Wait(t) // nobody leaves before all have their answer
+			if left.Add(-1) == 0 {
+				close(gate)
+			}
+			got[i].Body()
 		})
+		if t.Failed() {
+			t.FailNow()
+		}
 		runs = map[string]bool{}
 		for _, a := range got {
 			switch a.Status {

@@ -78,7 +78,7 @@ func TestCase26UpstreamDiesMidStream(t *testing.T) {
 			if len(live) != 3 {
 				t.Fatalf("got %d events, want two tokens and an error", len(live))
 			}
-			wantPairs(t, live[:2], []testkit.Pair{token("1"), token("2")})
+			wantPairs(t, live[:2], []testkit.Pair{token(1), token(2)})
 			if raw := string(a.Events.Raw()); strings.Contains(raw, "<") || strings.Contains(raw, "Internal Server Error") || strings.Contains(raw, "goroutine") {
 				t.Errorf("body has more than an event stream in it: %q", raw)
 			}
@@ -122,7 +122,7 @@ func TestAGenericStreamThatBreaksIsAborted(t *testing.T) {
 	a := c.Do(t, generate("conv-1")).Want(200)
 	live := a.RestBroken()
 	testkit.CheckIDs(t, a.Run(), 1, live)
-	wantPairs(t, live, []testkit.Pair{token("1"), token("2")})
+	wantPairs(t, live, []testkit.Pair{token(1), token(2)})
 
 	back := c.Do(t, generate("conv-1").With("Last-Event-ID", live[1].ID)).Want(200)
 	events := back.Rest()

@@ -139,7 +139,7 @@ func TestCase39ManyLongLinesFitInMemory(t *testing.T) {
 	c := g.Client("").As("user-a").On(stage)
 	together := testkit.NewBarrier(32)
 	testkit.Each(t, 32, 32, func(t *testing.T, _ int) {
-		together.Wait()
+		together.Wait(t)
 		if events := c.Do(t, generate("")).Want(200).Rest(); len(events) != 3 {
 			t.Errorf("got %d frames, want 3", len(events))
 		}

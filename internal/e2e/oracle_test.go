@@ -69,7 +69,7 @@ func blocks(recording []byte) [][][]byte {
 func splitLines(b []byte) [][]byte {
 	var lines [][]byte
 	from := 0
-	for i := 0; i < len(b); i++ {
+	for i := range b {
 		if b[i] == '\r' && i+1 < len(b) && b[i+1] == '\n' {
 			continue
 		}

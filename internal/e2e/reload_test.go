@@ -15,7 +15,7 @@ func TestCase64EmbeddedStoreSurvivesReload(t *testing.T) {
 	t.Parallel()
 	u := testkit.NewUpstream(t)
 	setup := func(version int, keepalive string) testkit.Setup {
-		return testkit.Setup{Sites: map[string]string{"": fmt.Sprintf("respond /version %q\n", fmt.Sprint(version)) +
+		return testkit.Setup{Sites: map[string]string{"": fmt.Sprintf("respond /version \"%d\"\n", version) +
 			testkit.Site(u.Addr(), "keepalive "+keepalive)}}
 	}
 	g := testkit.Start(t, setup(1, "15s"))

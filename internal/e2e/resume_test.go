@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"net/url"
 	"strings"
@@ -17,7 +16,7 @@ func TestCase09ResumeAfterMidStreamError(t *testing.T) {
 	whole := a.Rest()
 	var want []testkit.Pair
 	for i := range 5 {
-		want = append(want, token(fmt.Sprint(i+1)))
+		want = append(want, token(i+1))
 	}
 	testkit.CheckIDs(t, a.Run(), 1, whole)
 	if len(whole) != 6 {
@@ -57,7 +56,7 @@ func TestCase10CutEverywhere(t *testing.T) {
 	t.Parallel()
 	var want []testkit.Pair
 	for i := range 40 {
-		want = append(want, token(fmt.Sprint(i+1)))
+		want = append(want, token(i+1))
 	}
 	want = append(want, testkit.Pair{"message", "[DONE]"})
 	script := caseScript(t, "10-cut-everywhere", "upstream.jsonl").Scaled(0.02)
@@ -110,7 +109,7 @@ func hop(t *testing.T, c testkit.Client, dice *rand.Rand) (string, []testkit.Eve
 func TestCase13ResumeBeforeFirstToken(t *testing.T) {
 	t.Parallel()
 	script := caseScript(t, "13-resume-before-first-token", "upstream.jsonl")
-	want := []testkit.Pair{token("1"), token("2"), token("3"), {"message", "[DONE]"}}
+	want := []testkit.Pair{token(1), token(2), token(3), {"message", "[DONE]"}}
 
 	t.Run("silent", func(t *testing.T) {
 		t.Parallel()

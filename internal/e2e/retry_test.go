@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"fmt"
 	"net/http"
 	"testing"
 
@@ -27,7 +26,7 @@ func TestCase27RetryAttaches(t *testing.T) {
 	close(gate)
 	var want []testkit.Pair
 	for i := range 10 {
-		want = append(want, token(fmt.Sprint(i+1)))
+		want = append(want, token(i+1))
 	}
 	want = append(want, testkit.Pair{"message", "[DONE]"})
 	checkReplayed(t, first.Run(), second, want)
@@ -93,7 +92,7 @@ func TestAHundredPostsWithOneKeyAreOneRun(t *testing.T) {
 	together := testkit.NewBarrier(posts)
 	bodies, replayed := make([][]byte, posts), make([]string, posts)
 	testkit.Each(t, posts, posts, func(t *testing.T, i int) {
-		together.Wait()
+		together.Wait(t)
 		a := c.Do(t, testkit.Chat("conv-1", "go").Key("k-1")).Want(200)
 		bodies[i], replayed[i] = a.Body(), a.Header.Get("Idempotent-Replayed")
 	})

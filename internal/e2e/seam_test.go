@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -72,7 +73,7 @@ func watch(t *testing.T, c testkit.Client, run string, after, frames int) {
 	if end.ID != testkit.Cursor(run, frames+1) {
 		t.Errorf("run.end has id %q, want number %d", end.ID, frames+1)
 	}
-	if _, err := a.Events.Next(); err != io.EOF {
+	if _, err := a.Events.Next(); !errors.Is(err, io.EOF) {
 		t.Errorf("body ends with %v, want a clean end", err)
 	}
 }

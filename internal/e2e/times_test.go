@@ -128,7 +128,7 @@ func TestCase13ResumeBeforeFirstTokenTimes(t *testing.T) {
 			all.Go(func() {
 				events := reader.Rest()
 				testkit.CheckIDs(t, a.Run(), 1, events)
-				wantPairs(t, events, []testkit.Pair{token("1"), token("2"), token("3"), {"message", "[DONE]"}})
+				wantPairs(t, events, []testkit.Pair{token(1), token(2), token(3), {"message", "[DONE]"}})
 				if got := int(events[0].At.Sub(begin) / time.Second); got != 20 {
 					t.Errorf("first frame came after %d s, want 20", got)
 				}

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -60,5 +61,5 @@ func FreePort() (int, error) {
 			return port, l.Close()
 		}
 	}
-	return 0, fmt.Errorf("no free port in 100 tries")
+	return 0, errors.New("no free port in 100 tries")
 }

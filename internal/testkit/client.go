@@ -3,6 +3,7 @@ package testkit
 import (
 	"bytes"
 	"context"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -147,9 +148,7 @@ func (c Client) request(ctx context.Context, t testing.TB, a Ask) *http.Request 
 		req.Body = http.NoBody
 	}
 	for _, from := range []http.Header{c.Header, a.Header} {
-		for name, values := range from {
-			req.Header[name] = values
-		}
+		maps.Copy(req.Header, from)
 	}
 	return req
 }

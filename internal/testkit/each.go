@@ -3,7 +3,9 @@ package testkit
 import (
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // Each runs f n times as subtests, at most limit at once, and returns when all
@@ -26,17 +28,27 @@ func Each(t *testing.T, n, limit int, f func(t *testing.T, i int)) {
 }
 
 // Barrier lets n goroutines go on together.
-type Barrier struct{ wait sync.WaitGroup }
+type Barrier struct {
+	missing atomic.Int32
+	open    chan struct{}
+}
 
 // NewBarrier returns a barrier for n goroutines.
 func NewBarrier(n int) *Barrier {
-	b := &Barrier{}
-	b.wait.Add(n)
+	b := &Barrier{open: make(chan struct{})}
+	b.missing.Store(int32(n))
 	return b
 }
 
 // Wait waits until all n have called it.
-func (b *Barrier) Wait() {
-	b.wait.Done()
-	b.wait.Wait()
+func (b *Barrier) Wait(t testing.TB) {
+	t.Helper()
+	if b.missing.Add(-1) == 0 {
+		close(b.open)
+	}
+	select {
+	case <-b.open:
+	case <-time.After(Patience):
+		t.Fatal("not everybody came to the barrier")
+	}
 }

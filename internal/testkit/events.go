@@ -3,6 +3,7 @@ package testkit
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"strconv"
 	"strings"
@@ -79,7 +80,7 @@ func (e *EventReader) All() ([]Event, error) {
 	var all []Event
 	for {
 		ev, err := e.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return all, nil
 		}
 		if err != nil {

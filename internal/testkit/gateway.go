@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -83,7 +84,7 @@ func Command(t testing.TB, args ...string) *Gateway {
 	g, err := launch(false, map[string]int{"": port}, func(*Gateway) ([]string, error) {
 		out := make([]string, len(args))
 		for i, a := range args {
-			out[i] = strings.ReplaceAll(a, "{port}", fmt.Sprint(port))
+			out[i] = strings.ReplaceAll(a, "{port}", strconv.Itoa(port))
 		}
 		return out, nil
 	})
@@ -121,7 +122,11 @@ func launch(plain bool, ports map[string]int, arguments func(*Gateway) ([]string
 		return nil, fmt.Errorf("starting the gateway: %w", err)
 	}
 	go g.wait()
-	return g, g.ready()
+	if err := g.ready(); err != nil {
+		_ = g.Close() // why it is not ready says more
+		return nil, err
+	}
+	return g, nil
 }
 
 func (g *Gateway) wait() {
@@ -137,7 +142,6 @@ func (g *Gateway) ready() error {
 	case <-g.exited:
 		return fmt.Errorf("the gateway ended before it served: %w\n%s", g.exit, g.Log.Tail(30))
 	case <-time.After(Patience):
-		_ = g.Close() // the reason is the time-out
 		return fmt.Errorf("the gateway did not serve within %v\n%s", Patience, g.Log.Tail(30))
 	}
 }

@@ -3,6 +3,7 @@ package testkit
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"strconv"
@@ -145,5 +146,5 @@ func ResetConn(conn net.Conn) {
 // stoppedByCancel reports whether it was an answered cancel call, not the
 // peer, that ended the script: the body then ends cleanly.
 func stoppedByCancel(ctx context.Context) bool {
-	return context.Cause(ctx) == errStopped
+	return errors.Is(context.Cause(ctx), errStopped)
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -169,14 +170,14 @@ func (s *Stage) answerCancel(w http.ResponseWriter, call *Call) {
 func (s *Stage) Calls() []*Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]*Call{}, s.calls...)
+	return slices.Clone(s.calls)
 }
 
 // Cancels returns the cancel calls that arrived so far.
 func (s *Stage) Cancels() []*Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]*Call{}, s.cancels...)
+	return slices.Clone(s.cancels)
 }
 
 // Starts is the number of starts that arrived so far.
