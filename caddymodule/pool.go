@@ -175,7 +175,7 @@ func (s *sharedEngine) outlive(wait time.Duration) {
 	defer tick.Stop()
 	for engine.Active() > 0 {
 		<-tick.C
-		if false {
+		if caddy.Exiting() {
 			ctx, cancel := context.WithTimeout(context.Background(), wait)
 			defer cancel()
 			if err := s.close(ctx); err != nil {

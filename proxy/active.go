@@ -243,6 +243,7 @@ func (h *Handler) serveResumePath(w http.ResponseWriter, r *http.Request, next N
 		if to.upstreamRun != "" {
 			return pass(h.passThrough(w, r, next))
 		}
+		h.withoutOurs(r)
 		return pass(next(&nothingWriter{ResponseWriter: w}, r))
 	}
 	return h.resume(w, r, rec, resumption{choose: h.viewOwn, after: seq, links: h.linksFor(r), dialectShaped: true})

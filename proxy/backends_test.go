@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 )
 
 // Backends that many tests share. A test with a story of its own writes its own.
@@ -188,3 +189,5 @@ var errLostEarly = errors.New("connection reset")
 
 // speaking sets the dialect.
 func speaking(name string) configure { return func(c *proxy.Config) { c.Dialect = name } }
+
+func runID(text string) runregistry.RunID { return runregistry.RunID(text) }

@@ -232,7 +232,7 @@ func (d *delivery) hasAll(t *tail) bool {
 	if err != nil || rec.Response == nil {
 		return false
 	}
-	sized := rec.Response.Sized && d.pump != nil && rec.Bytes == d.pump.contentLength()
+	sized := rec.Response.Sized && d.pump != nil && rec.Bytes == d.pump.announced()
 	return t.after == rec.LastSeq && (rec.Ending || rec.State == runregistry.Completed || sized)
 }
 

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy"
@@ -156,6 +157,7 @@ func TestStatusesByWhichUpstreamSaysThatItDidNoWork(t *testing.T) {
 			})
 			first := s.Do(t, startChat().Key("k-1")).Want(status)
 			body := string(first.Body())
+			synctest.Wait()
 			rec := s.Snapshot(t, first.Run())
 			wantState, wantEffect := "completed", "possible"
 			if status >= 400 {

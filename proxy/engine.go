@@ -132,14 +132,18 @@ func (e *Engine) launch(p *pump) {
 	e.metrics.runStarted()
 	go func() {
 		defer e.pumps.Done()
-		defer e.forget(p)
 		p.run()
+		e.forget(p)
+		if p.deleteAfter.Load() { // asked for before it was forgotten; later ones delete themselves
+			e.remove(p.storeCtx, p.lease.Run)
+		}
 	}()
 }
 
 // dismiss forgets an enrolled pump that will not run.
 func (e *Engine) dismiss(p *pump) {
 	p.cancel(errLost)
+	p.span.End()
 	e.forget(p)
 	e.pumps.Done()
 }

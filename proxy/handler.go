@@ -3,7 +3,9 @@ package proxy
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/authz"
@@ -124,6 +126,11 @@ func (h *Handler) serveResource(w http.ResponseWriter, r *http.Request, rest str
 	if !ok {
 		return h.unknownResource(r)
 	}
+	if r.Method == http.MethodOptions {
+		w.Header().Set("Allow", allowOf(methods))
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
 	serve, ok := methods[methodOf(r)]
 	if !ok {
 		return &Problem{Code: codeMethod, Detail: "Use one of the methods in Allow.", Header: http.Header{"Allow": {allowOf(methods)}}}
@@ -175,13 +182,11 @@ func methodOf(r *http.Request) string {
 }
 
 func allowOf(methods map[string]resourceFunc) string {
-	allow := "OPTIONS"
-	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
-		if _, ok := methods[m]; ok {
-			allow = m + ", " + allow
-		}
+	allow := slices.Sorted(maps.Keys(methods))
+	if _, ok := methods[http.MethodGet]; ok {
+		allow = append(allow, http.MethodHead)
 	}
-	return allow
+	return strings.Join(append(allow, http.MethodOptions), ", ")
 }
 
 // noStore marks an answer that carries run data.

@@ -107,7 +107,8 @@ func formatOf(kind frame.Kind, h http.Header) runregistry.Format {
 func (p *pump) response() *runregistry.Response {
 	size := p.header.Get("Content-Length")
 	// Without a key the answer goes as soon as its delivery cannot be claimed.
-	kept := p.stream || !p.keyed || size == "" || len(size) <= 7 && p.contentLength() <= maxKeptBody
+	p.length = p.contentLength()
+	kept := p.stream || !p.keyed || size == "" || len(size) <= 7 && p.length <= maxKeptBody
 	head := storedHeader(p.header, p.cfg.ReplayHeaders)
 	if encoding := p.header["Content-Encoding"]; !p.stream && len(encoding) > 0 {
 		head["Content-Encoding"] = encoding // without it the bytes mean nothing
@@ -116,6 +117,13 @@ func (p *pump) response() *runregistry.Response {
 		Status: p.status, Header: head,
 		Stream: p.stream, Sized: !p.stream && size != "" && p.decoder == nil, Kept: kept,
 	}
+}
+
+// announced is the length of the body that upstream announced.
+func (p *pump) announced() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.length
 }
 
 func (p *pump) contentLength() (n int64) {

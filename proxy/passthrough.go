@@ -3,6 +3,7 @@ package proxy
 import (
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/authz"
@@ -14,10 +15,23 @@ import (
 // answer begins: whether it is a page load that a session may begin with, and
 // whether it is a stream that the operator may have wanted to be a run.
 func (h *Handler) passThrough(w http.ResponseWriter, r *http.Request, next Next) error {
+	sent := h.withoutOurs(r)
 	if isUpgrade(r) {
 		return next(w, r)
 	}
-	return next(&passWriter{ResponseWriter: w, h: h, r: r}, r)
+	return next(&passWriter{ResponseWriter: w, h: h, r: sent}, r)
+}
+
+// withoutOurs takes our own cookie off a request that is about to leave for
+// upstream, and returns the request as it was sent.
+func (h *Handler) withoutOurs(r *http.Request) (sent *http.Request) {
+	if len(r.Header["Cookie"]) == 0 {
+		return r
+	}
+	sent = r.WithContext(r.Context()) // a shallow copy, which keeps the header
+	r.Header = maps.Clone(r.Header)
+	h.stripIdentity(r.Header)
+	return sent
 }
 
 // passWriter looks at the head of an answer on its way through.

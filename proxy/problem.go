@@ -169,6 +169,7 @@ var sentinels = map[error]*Problem{
 	runregistry.ErrDeleted:               refuse(codeRunDeleted, "Use a new key to start again."),
 	runregistry.ErrRunActive:             refuse(codeRunActive, "Stop the run first, or add ?force=true."),
 	runregistry.ErrMalformedCursor:       refuse(codeMalformedCursor, "A cursor has the form <run_id>.<number>."),
+	runregistry.ErrMalformedPage:         refuse(codeMalformedRequest, "page is the next of an earlier answer."),
 	runregistry.ErrMalformedConversation: refuse(codeConversation, "Use 1 to 128 of A-Z a-z 0-9 . _ ~ : @ -"),
 	authz.ErrNoCredentials:               refuse(codeAuthRequired, "Send credentials."),
 	authz.ErrBadCredentials:              refuse(codeTokenInvalid, "Send valid credentials."),

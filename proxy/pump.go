@@ -75,7 +75,8 @@ type pump struct {
 	// timers look at it, hence the lock.
 	mu       sync.Mutex
 	header   http.Header
-	status   int // 0 until upstream answered
+	status   int   // 0 until upstream answered
+	length   int64 // what upstream said that the body has; 0 when it did not
 	stream   bool
 	busy     bool // 503 with Retry-After: upstream did no work
 	kind     frame.Kind
@@ -137,9 +138,6 @@ func (p *pump) run() {
 	end := p.dispatch()
 	unguard()
 	p.finish(end)
-	if p.deleteAfter.Load() {
-		p.engine.remove(p.storeCtx, p.lease.Run)
-	}
 }
 
 // ending is how the next handler came back.

@@ -18,7 +18,7 @@ var rooms = []struct {
 	never []string
 }{
 	{pkg: "runregistry", only: []string{}},
-	{pkg: "runregistry/embeddedstore", only: []string{module + "/runregistry"}},
+	{pkg: "runregistry/embeddedstore", only: []string{module + "/runregistry", module + "/runregistry/embeddedstore/"}},
 	{pkg: "proxy/frame", only: []string{}},
 	{pkg: "proxy/dialect", never: []string{module + "/runregistry", module + "/authz", module + "/proxy", module + "/caddymodule", "github.com/caddyserver/", "github.com/redis/"}},
 	{pkg: "authz", never: []string{module + "/runregistry", module + "/proxy", module + "/caddymodule", "github.com/caddyserver/", "github.com/redis/"}},

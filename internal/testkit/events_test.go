@@ -30,6 +30,7 @@ func TestEventReaderFollowsTheStandard(t *testing.T) {
 		"a block without data is nothing":  {"event: x\nid: 1\n\ndata: y\n\n", []Pair{{"message", "y"}}},
 		"an unfinished block is dropped":   {"data: a\n\ndata: b\n", []Pair{{"message", "a"}}},
 		"all line ends count":              {"data: a\r\rdata: b\r\n\r\ndata: c\n\r", []Pair{{"message", "a"}, {"message", "b"}, {"message", "c"}}},
+		"CRLF is one line end":             {"data: a\r\ndata: b\r\n\r\n", []Pair{{"message", "a\nb"}}},
 		"names are case sensitive":         {"Data: a\nDATA: b\ndata: c\n\n", []Pair{{"message", "c"}}},
 		"one byte order mark is dropped":   {"\ufeffdata: a\n\n", []Pair{{"message", "a"}}},
 		"a second one is a name":           {"\ufeff\ufeffdata: a\n\ndata: b\n\n", []Pair{{"message", "b"}}},

@@ -116,6 +116,7 @@ func launch(plain bool, ports map[string]int, arguments func(*Gateway) ([]string
 	}
 	g.cmd = exec.Command(program, args...)
 	g.cmd.Dir = folder
+	g.cmd.SysProcAttr = notOrphaned()
 	g.cmd.Env = append(os.Environ(), "HOME="+folder, "XDG_DATA_HOME="+folder, "XDG_CONFIG_HOME="+folder, "STATE_DIRECTORY="+folder)
 	g.cmd.Stdout, g.cmd.Stderr = g.Log, g.Log
 	if err := g.cmd.Start(); err != nil {

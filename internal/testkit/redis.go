@@ -119,6 +119,12 @@ func (r *Redis) Start() {
 	c := r.Client()
 	defer func() { _ = c.Close() }()
 	Eventually(r.t, "redis-server", func() bool {
+		select {
+		case <-exited:
+			log, _ := os.ReadFile(filepath.Join(r.dir, "log"))
+			r.t.Fatalf("redis-server ended at once: %s", log)
+		default:
+		}
 		err := c.Ping(context.Background()).Err()
 		return err == nil || strings.HasPrefix(err.Error(), "NOAUTH")
 	})

@@ -96,6 +96,23 @@ func TestUpstreamNoticesThatItsPeerLeft(t *testing.T) {
 	}
 }
 
+// TestUpstreamNoticesThatItsPeerLeftWhileItSends has more to send than any
+// buffer between the two holds.
+func TestUpstreamNoticesThatItsPeerLeftWhileItSends(t *testing.T) {
+	u := NewUpstream(t)
+	script := Script{FlushHeaders()}
+	for range 2000 {
+		script = append(script, Send(strings.Repeat("x", 64<<10)))
+	}
+	s := u.Stage(append(script, End()))
+	NewClient("http://"+u.Addr()).On(s).Do(t, Ask{Path: "/"}).Drop()
+	if call := s.Call(t, 1); call.AwaitEnd(t) {
+		t.Error("script counts as complete, want it broken off")
+	} else if n := call.Wrote(); n >= 2000*64<<10 {
+		t.Errorf("all %d bytes count as written", n)
+	}
+}
+
 func TestUpstreamStopsAStreamOnACancelCall(t *testing.T) {
 	u := NewUpstream(t)
 	s := u.Stage(Script{OnCancel(202, "ok", "stop"), FlushHeaders(), Send("data: 1\n\n"), Hang()})

@@ -22,6 +22,15 @@ func (c *clip) add(s string) {
 	c.bytes = append(c.bytes, s...)
 }
 
+// addBytes is add for bytes, without a copy where they fit.
+func (c *clip) addBytes(b []byte) {
+	if c.cut || len(c.bytes)+len(b) > MaxText {
+		c.add(string(b))
+		return
+	}
+	c.bytes = append(c.bytes, b...)
+}
+
 // replace puts s in place of everything from the given length on.
 func (c *clip) replace(from int, s string) {
 	c.bytes, c.cut = c.bytes[:min(from, len(c.bytes))], false

@@ -14,6 +14,12 @@ type folder struct {
 
 // Fold implements [Folder].
 func (o *folder) Fold(seq uint64, f *frame.Frame) {
+	if o.spec.plain != nil {
+		if text, ok := o.spec.plain(f); ok {
+			o.answer.text.addBytes(text)
+			return
+		}
+	}
 	l, data := o.spec.find(o.spec.rules, f)
 	if l == nil || !l.folds() {
 		return

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"bytes"
 	"cmp"
 	"strconv"
 	"strings"
@@ -24,7 +25,7 @@ var openAIChat = spec{
 		certain:     isChatChunk,
 		Failure:     openAIFailure,
 	},
-	find: findChunk,
+	find: findChunk, plain: plainChunk,
 	rules: rules{
 		"delta":   {id: "id", model: "model", fold: foldChunk},
 		"telling": {id: "id", model: "model", read: readChunk, fold: foldChunk},
@@ -105,6 +106,30 @@ func readChunk(r *reader, doc gjson.Result, out *Facts) {
 		tokens.whole = r.finished || doc.Get("choices.#").Int() == 0
 		r.count(&tokens, u, out)
 	}
+}
+
+// plainDelta is how nearly every chunk of nearly every backend goes on behind
+// its ids.
+var plainDelta = []byte(`"choices":[{"index":0,"delta":{"content":"`)
+
+// plainChunk: one choice, whose delta is one content without escapes, and
+// nothing that says anything behind it. An unescaped quote cannot stand inside
+// a string, so what looks like members here are.
+func plainChunk(f *frame.Frame) (text []byte, ok bool) {
+	i := bytes.Index(f.Data, plainDelta)
+	if i < 1 || len(f.Event) > 0 || bytes.IndexByte(f.Data[1:i], '{') >= 0 || bytes.Contains(f.Data[:i], []byte(`"error"`)) {
+		return nil, false // not there, or deeper
+	}
+	text, tail, found := bytes.Cut(f.Data[i+len(plainDelta):], []byte{'"'})
+	if !found || len(tail) == 0 || tail[0] != '}' || bytes.IndexByte(text, '\\') >= 0 {
+		return nil, false
+	}
+	return text, !saysMore(tail)
+}
+
+// saysMore: whatever follows the delta of a plain chunk is null or padding.
+func saysMore(tail []byte) bool {
+	return bytes.IndexByte(tail, '{') >= 0 || seen(tail, "text", "error", "finish_reason", "refusal", "usage") != 0
 }
 
 func foldChunk(a *answer, doc gjson.Result) {

@@ -31,6 +31,11 @@ const maxTools = 1024
 
 // Read implements [Reader].
 func (r *reader) Read(f *frame.Frame) Facts {
+	if r.spec.plain != nil && (r.id && r.model || r.tries >= maxTries) {
+		if _, ok := r.spec.plain(f); ok {
+			return Facts{}
+		}
+	}
 	l, data := r.spec.find(r.spec.rules, f)
 	if l == nil || !l.tells() && !r.wants(l) {
 		return Facts{}

@@ -16,6 +16,9 @@ type spec struct {
 	// frame that tells nothing, and allocates nothing for an ordinary one.
 	find  finder
 	rules rules
+	// plain returns the text of a frame of the usual form, which holds nothing
+	// else but ids, without a parse. Nil where no form is usual.
+	plain func(f *frame.Frame) (text []byte, ok bool)
 	// words are what the words for how an answer ended mean. A word that is not
 	// here is an ordinary end.
 	words map[string]meaning

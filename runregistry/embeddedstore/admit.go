@@ -7,9 +7,12 @@ import (
 	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry/embeddedstore/entry"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry/embeddedstore/journal"
 )
 
-// Admit implements [runregistry.Admitter]. The claims' lock makes it one step.
+// Admit implements [runregistry.Admitter]. The claims' lock makes it one step,
+// and so does its one journal record.
 func (s *Store) Admit(ctx context.Context, a *runregistry.Admission) (*runregistry.Decision, error) {
 	d, err := s.admit(ctx, a)
 	if err != nil {
@@ -19,20 +22,54 @@ func (s *Store) Admit(ctx context.Context, a *runregistry.Admission) (*runregist
 }
 
 func (s *Store) admit(ctx context.Context, a *runregistry.Admission) (*runregistry.Decision, error) {
+	if err := s.await(ctx); err != nil {
+		return nil, err
+	}
+	d, at, err := s.claim(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.sync(at); err != nil {
+		d.Watch.Close()
+		s.abandon(a.Run)
+		return nil, err
+	}
+	return d, nil
+}
+
+// claim decides, and journals a new run.
+func (s *Store) claim(ctx context.Context, a *runregistry.Admission) (*runregistry.Decision, journal.Position, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.ready(ctx); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	now := time.Now()
 	s.sweepLocked(now, everything)
 	if r := s.runs.get(a.Run); r != nil {
-		return r.decide(runregistry.MatchNone), nil // the reply to the first was lost
+		return r.decide(runregistry.MatchNone), 0, nil // the reply to the first was lost
 	}
 	if d, err := s.matchLocked(a, now); d != nil || err != nil {
-		return d, err
+		return d, 0, err
 	}
 	return s.startLocked(a, now)
+}
+
+// abandon forgets a new run that may not be on stable storage. Nobody has its
+// lease.
+func (s *Store) abandon(id runregistry.RunID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.runs.get(id)
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.claims.release(r)
+	_, _ = s.record(journal.Running, func(b []byte) []byte { return entry.AppendGone(b, r.number) }) // if that fails too, its owner is lost
+	s.removeLocked(r)
+	r.watchers.wake()
 }
 
 // matchLocked looks for the run that the request repeats.
@@ -42,18 +79,18 @@ func (s *Store) matchLocked(a *runregistry.Admission, now time.Time) (*runregist
 	case acct == nil:
 		return nil, nil
 	case !a.Key.IsZero():
-		return acct.matchKey(a)
+		return s.matchKey(acct, a)
 	case a.Implicit.IsZero():
 		return nil, nil
 	}
 	if d := s.matchConversation(a); d != nil {
 		return d, nil
 	}
-	return acct.matchDelivery(a, now), nil
+	return s.matchDelivery(acct, a, now), nil
 }
 
-func (c *account) matchKey(a *runregistry.Admission) (*runregistry.Decision, error) {
-	r, claimed := c.keys[request{a.Route, a.Key}]
+func (s *Store) matchKey(acct *account, a *runregistry.Admission) (*runregistry.Decision, error) {
+	r, claimed := acct.keys[request{a.Route, a.Key}]
 	switch {
 	case !claimed:
 		return nil, nil
@@ -68,7 +105,7 @@ func (c *account) matchKey(a *runregistry.Admission) (*runregistry.Decision, err
 	case a.KeyConflict && r.rec.State.Active():
 		return nil, &runregistry.InProgressError{Run: r.id}
 	}
-	return r.attachLocked(runregistry.MatchKey), nil
+	return s.attachLocked(r, runregistry.MatchKey), nil
 }
 
 // matchConversation finds the equal request that keeps the conversation busy.
@@ -86,18 +123,18 @@ func (s *Store) matchConversation(a *runregistry.Admission) *runregistry.Decisio
 	if !a.Resumes(&r.rec) {
 		return nil
 	}
-	return r.attachLocked(runregistry.MatchConversation)
+	return s.attachLocked(r, runregistry.MatchConversation)
 }
 
 // matchDelivery finds the newest broken delivery of an equal request. The
 // attached delivery is pending, so that nobody else claims the same.
-func (c *account) matchDelivery(a *runregistry.Admission, now time.Time) *runregistry.Decision {
-	echoes := c.echoes[request{a.Route, a.Implicit}]
+func (s *Store) matchDelivery(acct *account, a *runregistry.Admission, now time.Time) *runregistry.Decision {
+	echoes := acct.echoes[request{a.Route, a.Implicit}]
 	if echoes == nil {
 		return nil
 	}
 	for _, r := range echoes.before(0) {
-		d, old := r.claimDelivery(a, now)
+		d, old := s.claimDelivery(r, a, now)
 		if d != nil || old {
 			return d
 		}
@@ -107,18 +144,19 @@ func (c *account) matchDelivery(a *runregistry.Admission, now time.Time) *runreg
 
 // claimDelivery attaches the admission to r if it may be taken for its retry.
 // It also reports whether r is so old that older ones need not be looked at.
-func (r *run) claimDelivery(a *runregistry.Admission, now time.Time) (d *runregistry.Decision, old bool) {
+func (s *Store) claimDelivery(r *run, a *runregistry.Admission, now time.Time) (d *runregistry.Decision, old bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a.Repeats(&r.rec, now) {
-		return r.attachLocked(runregistry.MatchDelivery), false
+		return s.attachLocked(r, runregistry.MatchDelivery), false
 	}
 	return nil, now.Sub(r.rec.CreatedAt) > a.ImplicitWindow
 }
 
 // attachLocked counts one more delivery of r.
-func (r *run) attachLocked(m runregistry.Match) *runregistry.Decision {
+func (s *Store) attachLocked(r *run, m runregistry.Match) *runregistry.Decision {
 	r.rec.Attach()
+	s.recordDelivery(r)
 	return &runregistry.Decision{Match: m, Record: r.copyLocked(), Watch: r.watchers.join(true)}
 }
 
@@ -135,27 +173,56 @@ func (r *run) decide(m runregistry.Match) *runregistry.Decision {
 }
 
 // startLocked starts a new run, if the conversation is to be had, and the
-// limits leave room. Until that is sure it changes nothing.
-func (s *Store) startLocked(a *runregistry.Admission, now time.Time) (*runregistry.Decision, error) {
+// limits leave room. Until that is sure, and journaled, it changes nothing.
+func (s *Store) startLocked(a *runregistry.Admission, now time.Time) (*runregistry.Decision, journal.Position, error) {
 	losers, err := s.contestLocked(a)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if err := s.roomLocked(a, losers); err != nil {
-		return nil, err
-	}
-	for _, r := range losers {
-		s.supersedeLocked(r, now)
+		return nil, 0, err
 	}
 	r := newRun(a, now)
-	s.claims.enter(r)
-	s.chargeLocked(r) // nobody else knows r yet
-	s.runs.add(r)
+	r.number = s.births + 1
+	at, err := s.enterLocked(r, losers, now)
+	if err != nil {
+		return nil, 0, err
+	}
 	d := r.decide(runregistry.MatchNone)
 	if n := len(losers); n > 0 {
 		d.Superseded = losers[n-1].id
 	}
-	return d, nil
+	return d, at, nil
+}
+
+// enterLocked stops the runs that give way and claims everything for r, in one
+// step.
+func (s *Store) enterLocked(r *run, losers []*run, now time.Time) (journal.Position, error) {
+	next := make([]runregistry.Record, len(losers))
+	for i, l := range losers {
+		l.mu.Lock() // whoever waits for a second lock of a run holds s.mu
+		defer l.mu.Unlock()
+		next[i] = l.rec
+		next[i].Stop(runregistry.ReasonSuperseded, now)
+	}
+	at, err := s.record(journal.New, func(b []byte) []byte {
+		for i, l := range losers {
+			b = s.endingLocked(b, l, &next[i], &runregistry.Settlement{})
+		}
+		start := s.claims.foresee(r)
+		return entry.AppendStart(b, &start)
+	})
+	if err != nil {
+		return 0, err
+	}
+	for i, l := range losers {
+		s.supersedeLocked(l, &next[i], at)
+	}
+	s.births = r.number
+	s.claims.enter(r)
+	s.chargeLocked(r) // nobody else knows r yet
+	s.runs.add(r)
+	return at, nil
 }
 
 // contestLocked returns the runs that must give the conversation away, or why
@@ -206,15 +273,14 @@ func (s *Store) roomLocked(a *runregistry.Admission, losers []*run) error {
 	return nil
 }
 
-// supersedeLocked stops a run and takes its conversation and its place in the
+// supersedeLocked takes the conversation of a stopped run and its place in the
 // limit. One that was not dispatched has ended with that.
-func (s *Store) supersedeLocked(r *run, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.rec.Stop(runregistry.ReasonSuperseded, now)
-	s.claims.release(r)
-	if r.rec.State.Terminal() {
-		s.endedLocked(r, &runregistry.Settlement{})
+func (s *Store) supersedeLocked(r *run, next *runregistry.Record, at journal.Position) {
+	if next.State.Terminal() {
+		s.endedLocked(r, next, &runregistry.Settlement{}, at)
+		return
 	}
+	r.rec = *next
+	s.claims.release(r)
 	r.watchers.wake()
 }

@@ -55,7 +55,8 @@ type naming struct {
 
 // dialogue is a conversation under all its names.
 type dialogue struct {
-	runs roster
+	number uint64 // of the run that opened it
+	runs   roster
 	// holders are the active runs that have not given the conversation away, in
 	// the order of their admission: one, unless [runregistry.BusyAllow] let
 	// several in.
@@ -87,14 +88,19 @@ func (c *claims) enter(r *run) {
 	case !r.key.digest.IsZero():
 		acct.keys[r.key] = r
 	case !r.echo.digest.IsZero():
-		if acct.echoes[r.echo] == nil {
-			acct.echoes[r.echo] = new(roster)
-		}
-		r.echoed = acct.echoes[r.echo].add(r)
+		acct.echo(r)
 	}
 	if r.rec.Conversation != "" {
 		c.converse(r)
 	}
+}
+
+// echo lets requests without a key repeat r.
+func (c *account) echo(r *run) {
+	if c.echoes[r.echo] == nil {
+		c.echoes[r.echo] = new(roster)
+	}
+	r.echoed = c.echoes[r.echo].add(r)
 }
 
 // open returns the account of a subject, a new one if need be.
@@ -112,7 +118,7 @@ func (c *claims) converse(r *run) {
 	at := place{r.scope, r.rec.Conversation}
 	n := c.places[at]
 	if n == nil {
-		n = &naming{dialogue: new(dialogue)}
+		n = &naming{dialogue: &dialogue{number: uint64(r.number)}}
 		c.places[at] = n
 	}
 	n.carriers++
@@ -136,16 +142,20 @@ func (c *claims) dialogueOf(at place) *dialogue {
 	return nil
 }
 
-// alias makes name another name of r's conversation, or the first one of a run
-// that has none. It fails when the name belongs to another conversation.
-func (c *claims) alias(r *run, name runregistry.ConversationID) bool {
+// free reports whether name may be a name of r's conversation: it does not
+// belong to another one.
+func (c *claims) free(r *run, name runregistry.ConversationID) bool {
+	n := c.places[place{r.scope, name}]
+	return n == nil || n.dialogue == r.dialogue
+}
+
+// alias makes name, which is free, another name of r's conversation, or the
+// first one of a run that has none.
+func (c *claims) alias(r *run, name runregistry.ConversationID) {
 	at := place{r.scope, name}
 	n := c.places[at]
-	if n != nil && n.dialogue != r.dialogue {
-		return false
-	}
 	if r.dialogue == nil {
-		new(dialogue).join(r)
+		(&dialogue{number: uint64(r.number)}).join(r)
 	}
 	if n == nil {
 		n = &naming{dialogue: r.dialogue}
@@ -154,7 +164,6 @@ func (c *claims) alias(r *run, name runregistry.ConversationID) bool {
 	if !r.rec.InConversation(name) {
 		n.carriers++
 	}
-	return true
 }
 
 // inConversation reports whether name is one of the names of r's conversation.

@@ -24,7 +24,7 @@ func (s *Store) List(ctx context.Context, q runregistry.ListQuery) (runregistry.
 }
 
 func (s *Store) list(ctx context.Context, q *runregistry.ListQuery) (runregistry.List, error) {
-	if err := s.ready(ctx); err != nil {
+	if err := s.await(ctx); err != nil {
 		return runregistry.List{}, err
 	}
 	before, err := parsePage(q.Page)

@@ -93,6 +93,9 @@ func (s *Store) ByUpstream(ctx context.Context, scope runregistry.Scope, upstrea
 
 // lookup returns the record of the run that pick finds in the claims.
 func (s *Store) lookup(ctx context.Context, pick func() *run) (*runregistry.Record, error) {
+	if err := s.await(ctx); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.ready(ctx); err != nil {

@@ -24,6 +24,12 @@ func (t *roster) add(r *run) uint64 {
 	return t.next
 }
 
+// restore puts r at the end under the number that it had, and returns that.
+func (t *roster) restore(r *run, number uint64) uint64 {
+	t.next = max(t.next, number-1)
+	return t.add(r)
+}
+
 // remove vacates a number.
 func (t *roster) remove(number uint64) {
 	i := t.search(number)

@@ -5,12 +5,15 @@ import (
 	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry/embeddedstore/entry"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry/embeddedstore/journal"
 )
 
 // run is one run: its record, its log, and who watches it.
 type run struct {
 	// Fixed at its admission.
 	id      runregistry.RunID
+	number  entry.Run // unique in the store and its directory
 	subject runregistry.Subject
 	scope   runregistry.Scope
 	key     request // zero digest: the start had no key
@@ -31,8 +34,9 @@ type run struct {
 	mu      sync.RWMutex // guards everything below
 	rec     runregistry.Record
 	log     frameLog
-	charged int64 // what the store's memory account has for it
-	gone    bool  // deleted or expired
+	charged int64            // what the store's memory account has for it
+	ended   journal.Position // where its end is journaled
+	gone    bool             // deleted or expired
 }
 
 // runOverhead is the memory of a run without frames and snapshot: record,
@@ -80,40 +84,59 @@ func (r *run) writableLocked(e runregistry.Epoch) error {
 }
 
 // appendLocked stores a batch; see [Store.Append]. It reports whether anything
-// changed.
-func (r *run) appendLocked(b *runregistry.Batch, now time.Time) (runregistry.Appended, bool, error) {
-	switch s := r.rec.State; {
-	case s.Terminal():
-		return runregistry.Appended{Last: r.rec.LastSeq}, false, runregistry.ErrSettled
-	case s == runregistry.Queued:
-		return runregistry.Appended{}, false, &runregistry.TransitionError{From: s, To: runregistry.Running}
-	case s == runregistry.Cancelling:
-		changed := r.rec.Advance(b.Progress)
-		return runregistry.Appended{Last: r.rec.LastSeq, Stopping: true}, changed, nil
+// changed. r.mu must be held.
+func (s *Store) appendLocked(r *run, b *runregistry.Batch, now time.Time) (runregistry.Appended, bool, error) {
+	done := runregistry.Appended{Last: r.rec.LastSeq}
+	var frames [][]byte
+	switch st := r.rec.State; {
+	case st.Terminal():
+		return done, false, runregistry.ErrSettled
+	case st == runregistry.Queued:
+		return runregistry.Appended{}, false, &runregistry.TransitionError{From: st, To: runregistry.Running}
+	case st == runregistry.Cancelling:
+		done.Stopping = true // no frame is stored any more
 	case b.After > r.rec.LastSeq:
-		return runregistry.Appended{Last: r.rec.LastSeq}, false, &runregistry.GapError{Last: r.rec.LastSeq}
+		return done, false, &runregistry.GapError{Last: r.rec.LastSeq}
+	default:
+		frames = r.missing(b)
 	}
-	stored := r.storeLocked(b, now)
+	if err := s.recordBatch(r, frames, b.Progress, now); err != nil {
+		return done, false, err
+	}
+	stored := r.storeLocked(frames, now)
 	changed := r.rec.Advance(b.Progress)
-	return runregistry.Appended{Last: r.rec.LastSeq}, stored || changed, nil
+	done.Last = r.rec.LastSeq
+	return done, stored || changed, nil
 }
 
-// storeLocked appends the frames that the log does not have yet.
-func (r *run) storeLocked(b *runregistry.Batch, now time.Time) bool {
+// missing returns the frames of a batch that the log does not have yet.
+func (r *run) missing(b *runregistry.Batch) [][]byte {
 	known := r.rec.LastSeq - b.After
 	if known >= runregistry.Seq(len(b.Frames)) {
+		return nil
+	}
+	return b.Frames[known:]
+}
+
+// storeLocked puts frames at the end of the log.
+func (r *run) storeLocked(frames [][]byte, now time.Time) bool {
+	if len(frames) == 0 {
 		return false
 	}
-	frames := b.Frames[known:]
-	var size int64
 	for i, f := range frames {
 		r.log.append(r.rec.LastSeq+1+runregistry.Seq(i), f, now)
-		size += int64(len(f))
 	}
-	r.rec.Grow(len(frames), size, now)
+	r.rec.Grow(len(frames), sizeOf(frames), now)
 	r.log.trim(r.limits)
 	r.rec.FirstSeq = r.log.first()
 	return true
+}
+
+func sizeOf(frames [][]byte) (size int64) {
+	for _, f := range frames {
+		size += int64(len(f))
+	}
+	return size
 }
 
 // pageLocked reads frames; see [Store.Read].

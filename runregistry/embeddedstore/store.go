@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry/embeddedstore/entry"
 )
 
 // defaultMemory bounds a store whose options do not.
@@ -19,6 +23,11 @@ type Options struct {
 	// Memory is the number of bytes above which new runs are refused; 0 means
 	// 1 GiB. Frames, snapshots and a flat sum per run count.
 	Memory int64
+	// Path is the directory in which runs survive the process; empty: nowhere.
+	// It is touched by the first call, not before.
+	Path string
+	// Log is told what happens to the directory; nil: nobody is.
+	Log *slog.Logger
 }
 
 // Store is the embedded engine.
@@ -29,18 +38,21 @@ type Store struct {
 	mu     sync.Mutex // guards what runs compete for; taken before a run's lock
 	claims claims
 	agenda agenda
+	births entry.Run // the number of the newest run
 
 	runs directory
+	disk *disk // nil: everything ends with the process
 
-	kick     chan struct{} // capacity 1: the earliest deadline changed
-	done     chan struct{} // closed by Close
-	closing  sync.Once
-	sweeping sync.WaitGroup
+	kick    chan struct{} // capacity 1: the earliest deadline changed
+	done    chan struct{} // closed by Close
+	closing sync.Once
+	working sync.WaitGroup // the sweeper and the keeper of the disk
 }
 
 var _ runregistry.Store = (*Store)(nil)
 
-// New opens a store. The caller must close it.
+// New makes a store. The caller must close it. One with a directory opens that
+// when it is used; until that has worked it is unavailable.
 func New(o Options) *Store {
 	if o.Memory <= 0 {
 		o.Memory = defaultMemory
@@ -52,19 +64,25 @@ func New(o Options) *Store {
 		kick:   make(chan struct{}, 1),
 		done:   make(chan struct{}),
 	}
-	s.sweeping.Go(s.sweep)
+	if o.Path != "" {
+		s.disk = newDisk(o)
+	}
+	s.working.Go(s.sweep)
 	return s
 }
 
-// Close ends the store; what it kept is gone. Calls that follow get
-// [runregistry.ErrUnavailable], and watchers are woken to find that out. It
-// returns when no goroutine of the store is left, and may be called again.
+// Close ends the store; what it kept is gone, or in its directory. Calls that
+// follow get [runregistry.ErrUnavailable], and watchers are woken to find that
+// out. It returns when no goroutine of the store is left, and may be called
+// again.
 func (s *Store) Close() {
 	s.closing.Do(func() {
+		s.disk.shut()
 		close(s.done)
 		s.runs.wakeAll()
 	})
-	s.sweeping.Wait()
+	s.working.Wait()
+	s.disk.close()
 }
 
 // Used returns the memory that counts against the bound, in bytes.
@@ -72,7 +90,7 @@ func (s *Store) Used() int64 { return s.used.Load() }
 
 var errClosed = errors.New("store is closed")
 
-// ready reports why the store may not be used, if so.
+// ready reports why the store may not be used, if so. It does not wait.
 func (s *Store) ready(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", runregistry.ErrUnavailable, context.Cause(ctx))
@@ -81,13 +99,16 @@ func (s *Store) ready(ctx context.Context) error {
 	case <-s.done:
 		return fmt.Errorf("%w: %w", runregistry.ErrUnavailable, errClosed)
 	default:
-		return nil
 	}
+	if err := s.disk.whyNot(); err != nil {
+		return fmt.Errorf("%w: %w", runregistry.ErrUnavailable, err)
+	}
+	return nil
 }
 
 // find returns a run, after ending what is due of it. s.mu must not be held.
 func (s *Store) find(ctx context.Context, id runregistry.RunID) (*run, error) {
-	if err := s.ready(ctx); err != nil {
+	if err := s.await(ctx); err != nil {
 		return nil, err
 	}
 	r := s.runs.get(id)
@@ -133,6 +154,7 @@ func (s *Store) removeLocked(r *run) {
 	r.charged, r.gone = 0, true
 	r.log.drop()
 	r.rec.Snapshot = nil
+	s.litter(forgetting)
 }
 
 // directory finds runs by id. It has a lock of its own, since every call looks
@@ -158,6 +180,13 @@ func (d *directory) remove(id runregistry.RunID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.byID, id)
+}
+
+// all returns the runs in no order.
+func (d *directory) all() []*run {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return slices.Collect(maps.Values(d.byID))
 }
 
 func (d *directory) wakeAll() {

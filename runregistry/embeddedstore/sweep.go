@@ -89,6 +89,15 @@ func (s *Store) scheduleLocked(r *run) {
 	}
 }
 
+// reserveLocked keeps the key of a deleted run until its window ends; s.mu must
+// be held.
+func (s *Store) reserveLocked(subject runregistry.Subject, key request, until time.Time) {
+	s.claims.reserve(subject, key)
+	if s.agenda.put(&deadline{subject: subject, key: key}, until) {
+		s.kickSweeper()
+	}
+}
+
 // kickSweeper makes the sweeper look at the agenda again.
 func (s *Store) kickSweeper() {
 	select {
@@ -137,6 +146,7 @@ func (s *Store) endLocked(r *run, now time.Time) {
 	}
 	if r.rec.FirstSeq > 0 && !now.Before(r.rec.FramesExpireAt) {
 		r.expireFramesLocked()
+		s.litter(forgetting)
 		s.chargeLocked(r)
 	}
 	s.scheduleLocked(r)

@@ -1,12 +1,15 @@
 package embeddedstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry/embeddedstore/entry"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry/embeddedstore/journal"
 )
 
 // Intend implements [runregistry.Writer].
@@ -23,17 +26,36 @@ func (s *Store) intend(ctx context.Context, l runregistry.Lease) (*runregistry.R
 	if err != nil {
 		return nil, err
 	}
+	rec, at, err := s.dispatch(r, l.Epoch)
+	if err != nil {
+		return rec, err
+	}
+	if err := s.sync(at); err != nil {
+		return nil, err
+	}
+	return rec, nil
+}
+
+// dispatch stores the intent of a run.
+func (s *Store) dispatch(r *run, e runregistry.Epoch) (*runregistry.Record, journal.Position, error) {
 	defer r.watchers.wake()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.writableLocked(l.Epoch); err != nil {
-		return nil, err
+	if err := r.writableLocked(e); err != nil {
+		return nil, 0, err
 	}
-	err = r.rec.Intend(time.Now())
-	if err != nil && !errors.Is(err, runregistry.ErrSettled) {
-		return nil, err
+	next := r.rec
+	switch err := next.Intend(time.Now()); {
+	case errors.Is(err, runregistry.ErrSettled):
+		return r.copyLocked(), 0, err
+	case err != nil:
+		return nil, 0, err
 	}
-	return r.copyLocked(), err
+	at, err := s.commitLocked(r, &next)
+	if err != nil {
+		return nil, 0, err
+	}
+	return r.copyLocked(), at, nil
 }
 
 // Append implements [runregistry.Writer].
@@ -60,7 +82,7 @@ func (s *Store) append(r *run, e runregistry.Epoch, b *runregistry.Batch) (runre
 		return runregistry.Appended{}, err
 	}
 	was := r.rec.UpstreamID
-	done, changed, err := r.appendLocked(b, time.Now())
+	done, changed, err := s.appendLocked(r, b, time.Now())
 	if changed {
 		s.chargeLocked(r)
 	}
@@ -83,6 +105,9 @@ func (s *Store) Bind(ctx context.Context, l runregistry.Lease, alias runregistry
 }
 
 func (s *Store) bind(ctx context.Context, l runregistry.Lease, alias runregistry.ConversationID) error {
+	if err := s.await(ctx); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, err := s.findLocked(ctx, l.Run, time.Now())
@@ -97,10 +122,23 @@ func (s *Store) bind(ctx context.Context, l runregistry.Lease, alias runregistry
 	if r.rec.State.Terminal() {
 		return runregistry.ErrSettled
 	}
-	if !s.claims.alias(r, alias) {
+	if !s.claims.free(r, alias) {
 		return runregistry.ErrTaken
 	}
-	r.rec.Rename(alias)
+	next := r.rec
+	if next.Rename(alias); next.Revision == r.rec.Revision {
+		return nil // it has that name
+	}
+	_, err = s.record(journal.Running, func(b []byte) []byte {
+		t := s.claims.ties(r)
+		t.Dialogue = cmp.Or(t.Dialogue, uint64(r.number))
+		return entry.AppendTies(r.appendChange(b, &next), r.number, t)
+	})
+	if err != nil {
+		return err
+	}
+	s.claims.alias(r, alias)
+	r.rec = next
 	return nil
 }
 
@@ -114,41 +152,43 @@ func (s *Store) Settle(ctx context.Context, l runregistry.Lease, end *runregistr
 }
 
 func (s *Store) settle(ctx context.Context, l runregistry.Lease, end *runregistry.Settlement) (*runregistry.Record, error) {
+	if err := s.await(ctx); err != nil {
+		return nil, err
+	}
+	rec, at, err := s.finish(ctx, l, end)
+	if rec == nil {
+		return nil, err
+	}
+	// The loser, too, relies on the end that stands.
+	if err := s.sync(at); err != nil {
+		return nil, err
+	}
+	return rec, err
+}
+
+// finish ends a run, and says where that is journaled.
+func (s *Store) finish(ctx context.Context, l runregistry.Lease, end *runregistry.Settlement) (*runregistry.Record, journal.Position, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	r, err := s.findLocked(ctx, l.Run, now)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.writableLocked(l.Epoch); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	was := r.rec.UpstreamID
-	switch err := r.rec.Settle(end, now); {
+	next := r.rec
+	switch err := next.Settle(end, now); {
 	case errors.Is(err, runregistry.ErrSettled):
-		return r.copyLocked(), err
+		return r.copyLocked(), r.ended, err
 	case err != nil:
-		return nil, err
+		return nil, 0, err
 	}
-	if r.rec.UpstreamID != was {
-		s.claims.upstream(r, was)
+	if err := s.finishLocked(r, &next, end); err != nil {
+		return nil, 0, err
 	}
-	s.endedLocked(r, end)
-	r.watchers.wake()
-	return r.copyLocked(), nil
-}
-
-// endedLocked frees what only an active run claims, and starts the clocks;
-// r.mu and s.mu must be held.
-func (s *Store) endedLocked(r *run, end *runregistry.Settlement) {
-	s.claims.release(r)
-	if end.FreesKey(&r.rec) {
-		s.claims.freeKey(r)
-	}
-	r.log.seal()
-	s.chargeLocked(r)
-	s.scheduleLocked(r)
+	return r.copyLocked(), r.ended, nil
 }

@@ -203,12 +203,21 @@ func deadlineNothingLeft(f *pair) {
 		f.bind(l, "alias")
 		f.advance(l, runregistry.Progress{UpstreamID: "up"})
 		f.complete(l)
-		e := f.other.running(brief, echo("hi"))
+		e := f.other.running(echo("hi"), brief)
 		f.deliver(e.Run, brokeEarly)
 		f.other.end(e, runregistry.Settlement{State: runregistry.Failed})
 		q := f.start(brief)
 		q.Watch.Close()
 		f.stop(q.Record.ID)
 	}
-	f.eventually("nothing is left", func() bool { return len(f.server.Deadlines()) == 0 })
+	var left map[string]time.Duration
+	defer func() {
+		if f.Failed() {
+			f.Logf("left: %v", left)
+		}
+	}()
+	f.eventually("nothing is left", func() bool {
+		left = f.server.Deadlines()
+		return len(left) == 0
+	})
 }

@@ -1,0 +1,298 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+)
+
+// Admit implements [runregistry.Admitter]. It reads what the decision depends
+// on, decides, and commits if all of that still stands.
+func (s *Store) Admit(ctx context.Context, a *runregistry.Admission) (*runregistry.Decision, error) {
+	d, err := s.admit(ctx, a)
+	if err != nil {
+		return nil, fmt.Errorf("admitting run: %w", err)
+	}
+	return d, nil
+}
+
+func (s *Store) admit(ctx context.Context, a *runregistry.Admission) (*runregistry.Decision, error) {
+	if err := s.usable(ctx, a.Run); err != nil {
+		return nil, err
+	}
+	for range attempts {
+		found, err := s.survey(ctx, a)
+		if err != nil {
+			return nil, err
+		}
+		d, err := s.decide(ctx, a, found)
+		if !errors.Is(err, errStale) {
+			return d, err
+		}
+	}
+	return nil, unavailable(ctx, errContest)
+}
+
+// errStale means that what a decision depends on has changed.
+var errStale = errors.New("others were faster")
+
+// survey is what an admission finds.
+type survey struct {
+	self  *entry // the run itself: it was admitted before
+	claim string // value of the key
+	keyed *entry // the run that has the key
+	// dialogue is the conversation of that name, or empty; holders are its
+	// active runs in the order of their admission.
+	dialogue string
+	holders  []runregistry.RunID
+	held     []*entry
+	readers  []int // of each holder, on all instances
+}
+
+func (s *Store) survey(ctx context.Context, a *runregistry.Admission) (*survey, error) {
+	at, found := a.Run.Partition(), &survey{}
+	limit, cancel := s.deadline(ctx)
+	defer cancel()
+	pipe := s.clients.calls.Pipeline()
+	self := pipe.HGetAll(limit, s.keys.run(a.Run))
+	var claim *redis.StringCmd
+	var name *redis.ZSliceCmd
+	if !a.Key.IsZero() {
+		claim = pipe.Get(limit, s.keys.claim(at, a.Subject, a.Route, a.Key))
+	}
+	if a.Conversation != "" {
+		name = pipe.ZRevRangeWithScores(limit, s.keys.name(at, a.Scope, a.Conversation), 0, 0)
+	}
+	if _, err := pipe.Exec(limit); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, unavailable(ctx, err)
+	}
+	entries, err := s.parseAll([]runregistry.RunID{a.Run}, []*redis.MapStringStringCmd{self})
+	if err != nil {
+		return nil, err
+	}
+	found.self = entries[0]
+	if claim != nil {
+		found.claim = claim.Val()
+	}
+	if name != nil {
+		found.dialogue = s.dialogueIn(name.Val())
+	}
+	if found.self != nil {
+		return found, nil
+	}
+	return found, s.surveyRuns(ctx, at, found)
+}
+
+// surveyRuns loads the runs that the claims name.
+func (s *Store) surveyRuns(ctx context.Context, at runregistry.Partition, found *survey) error {
+	if err := known(runregistry.RunID(found.claim)); err == nil {
+		entries, err := s.loadAll(ctx, []runregistry.RunID{runregistry.RunID(found.claim)})
+		if err != nil {
+			return err
+		}
+		found.keyed = entries[0]
+	}
+	if found.dialogue == "" {
+		return nil
+	}
+	limit, cancel := s.deadline(ctx)
+	defer cancel()
+	ids, err := s.clients.calls.ZRange(limit, s.keys.holders(at, found.dialogue), 0, -1).Result()
+	if err != nil {
+		return unavailable(ctx, err)
+	}
+	found.holders = runIDs(ids)
+	if found.held, err = s.loadAll(ctx, found.holders); err != nil {
+		return err
+	}
+	found.readers = make([]int, len(ids))
+	for i, id := range found.holders {
+		if found.readers[i], err = s.Readers(ctx, id); err != nil && !errors.Is(err, runregistry.ErrNoRun) {
+			return err
+		}
+	}
+	return nil
+}
+
+// decide answers by what was found, in the order that the contract names.
+func (s *Store) decide(ctx context.Context, a *runregistry.Admission, found *survey) (*runregistry.Decision, error) {
+	switch {
+	case found.self != nil: // the reply to the first was lost
+		return s.again(ctx, found.self)
+	case !a.Key.IsZero():
+		if d, err := s.matchKey(ctx, a, found); d != nil || err != nil {
+			return d, err
+		}
+	case !a.Implicit.IsZero():
+		if d, err := s.matchImplicit(ctx, a, found); d != nil || err != nil {
+			return d, err
+		}
+	}
+	losers, err := s.contest(a, found)
+	if err != nil {
+		return nil, s.confirm(ctx, a, found, err)
+	}
+	return s.start(ctx, a, found, losers)
+}
+
+// confirm makes sure that a conversation is not busy with the very run that has
+// the key by now: the key was read first.
+func (s *Store) confirm(ctx context.Context, a *runregistry.Admission, found *survey, refusal error) error {
+	if a.Key.IsZero() {
+		return refusal
+	}
+	claim, err := s.get(ctx, s.keys.claim(a.Run.Partition(), a.Subject, a.Route, a.Key))
+	switch {
+	case err != nil:
+		return err
+	case claim != found.claim:
+		return errStale
+	}
+	return refusal
+}
+
+// again answers an admission that was sent twice.
+func (s *Store) again(ctx context.Context, e *entry) (*runregistry.Decision, error) {
+	s.tails.owned(e, e.rec.Epoch)
+	w, err := s.watch(ctx, e.rec.ID, true)
+	if err != nil {
+		return nil, err
+	}
+	return &runregistry.Decision{
+		Record: e.copied(), Lease: runregistry.Lease{Run: e.rec.ID, Epoch: e.rec.Epoch}, Watch: w,
+	}, nil
+}
+
+func (s *Store) matchKey(ctx context.Context, a *runregistry.Admission, found *survey) (*runregistry.Decision, error) {
+	e := found.keyed
+	switch {
+	case found.claim == reserved:
+		return nil, runregistry.ErrDeleted
+	case e == nil, e.rec.State.Terminal() && !s.clock.now().Before(e.rec.KeyExpiresAt()):
+		return nil, nil
+	case e.rec.Fingerprint != a.Fingerprint:
+		return nil, runregistry.ErrKeyReused
+	case a.KeyConflict && e.rec.State.Active():
+		return nil, &runregistry.InProgressError{Run: e.rec.ID}
+	}
+	return s.attach(ctx, e, runregistry.MatchKey, "", "")
+}
+
+// reserved is the value of the key of a deleted run.
+const reserved = "!"
+
+// matchImplicit finds the equal request that keeps the conversation busy, else
+// the newest broken delivery of an equal request.
+func (s *Store) matchImplicit(ctx context.Context, a *runregistry.Admission, found *survey) (*runregistry.Decision, error) {
+	if n := len(found.held); n > 0 && found.held[n-1] != nil {
+		e := found.held[n-1]
+		equal := e.rec.Subject == a.Subject && e.rec.Route == a.Route && e.claims.echo == a.Implicit
+		if equal && a.Resumes(&e.rec) {
+			return s.attach(ctx, e, runregistry.MatchConversation, e.token, "")
+		}
+	}
+	e, err := s.broken(ctx, a)
+	if err != nil || e == nil {
+		return nil, err
+	}
+	return s.attach(ctx, e, runregistry.MatchDelivery, e.token, e.turns)
+}
+
+// echoPage is how many equal requests are looked at in one round trip.
+const echoPage = 16
+
+// broken finds the newest run whose delivery the admission may be a retry of.
+func (s *Store) broken(ctx context.Context, a *runregistry.Admission) (*entry, error) {
+	now := s.clock.now()
+	for from := int64(0); ; from += echoPage {
+		limit, cancel := s.deadline(ctx)
+		ids, err := s.clients.calls.ZRevRange(limit, s.keys.echoes(a.Run.Partition(), a.Subject, a.Route, a.Implicit), from, from+echoPage-1).Result()
+		cancel()
+		if err != nil {
+			return nil, unavailable(ctx, err)
+		}
+		entries, err := s.loadAll(ctx, runIDs(ids))
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			switch {
+			case e == nil:
+			case a.Repeats(&e.rec, now):
+				return e, nil
+			case now.Sub(e.rec.CreatedAt) > a.ImplicitWindow:
+				return nil, nil
+			}
+		}
+		if len(ids) < echoPage {
+			return nil, nil
+		}
+	}
+}
+
+// attach counts one more delivery and reader of a run, if its record and its
+// deliveries are still those that the tokens name.
+func (s *Store) attach(ctx context.Context, e *entry, m runregistry.Match, token, turns string) (*runregistry.Decision, error) {
+	id := e.rec.ID
+	t, w, n, stamp := s.tails.join(id, true)
+	watch := runregistry.NewWatch(w.c, func() { s.unwatch(id, w) })
+	rec, err := s.attachTo(ctx, t, n, stamp, token, turns)
+	if err != nil {
+		watch.Close()
+		return nil, err
+	}
+	return &runregistry.Decision{Match: m, Record: rec, Watch: watch}, nil
+}
+
+func (s *Store) attachTo(ctx context.Context, t *tail, n int, stamp uint64, token, turns string) (*runregistry.Record, error) {
+	if err := s.follow(ctx, t); err != nil {
+		return nil, err
+	}
+	by, lease := s.me()
+	r, err := s.evalRoomy(ctx, s.clients.calls, call(attachScript).
+		key(s.keys.run(t.id), s.keys.readers(t.id), s.keys.op(t.id.Partition(), newToken())).
+		arg(token, turns, string(by), n, stamp, lease.Milliseconds()))
+	switch {
+	case err != nil:
+		return nil, err
+	case r.word() != "ok":
+		return nil, errStale // expired since, or changed
+	}
+	f := make(fields, len(r)/2)
+	for i := 2; i+1 < len(r); i += 2 {
+		f[r.text(i)] = r.text(i + 1)
+	}
+	e, err := parseEntry(t.id, f, s.clock.now())
+	switch {
+	case e == nil && err != nil:
+		return nil, unavailable(ctx, err)
+	case e == nil || err != nil:
+		return nil, errStale
+	}
+	return e.copied(), nil
+}
+
+// contest returns the runs that must give the conversation away, or why they do
+// not.
+func (s *Store) contest(a *runregistry.Admission, found *survey) ([]*entry, error) {
+	if a.Busy == runregistry.BusyAllow {
+		return nil, nil
+	}
+	for i, e := range slices.Backward(found.held) {
+		if e == nil {
+			return nil, errStale // it holds the conversation and is not there: look again
+		}
+		busy := &runregistry.BusyError{
+			Run: e.rec.ID, Mine: e.rec.Subject == a.Subject, Readers: found.readers[i], Ending: e.rec.Ending,
+		}
+		if !a.Replaces(busy) {
+			return nil, busy
+		}
+	}
+	return found.held, nil
+}

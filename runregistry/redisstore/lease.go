@@ -1,0 +1,158 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+)
+
+// renewTogether bounds one pipeline of renewals.
+const renewTogether = 200
+
+// Renew implements [runregistry.Leaser].
+func (s *Store) Renew(ctx context.Context, leases []runregistry.Lease) ([]runregistry.Renewal, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, fmt.Errorf("renewing leases: %w", err)
+	}
+	renewals := make([]runregistry.Renewal, 0, len(leases))
+	for from := 0; from < len(leases); from += renewTogether {
+		some, err := s.renew(ctx, leases[from:min(from+renewTogether, len(leases))])
+		if err != nil {
+			return nil, fmt.Errorf("renewing leases: %w", err)
+		}
+		renewals = append(renewals, some...)
+	}
+	return renewals, nil
+}
+
+func (s *Store) renew(ctx context.Context, leases []runregistry.Lease) ([]runregistry.Renewal, error) {
+	by, lease := s.me()
+	calls := make([]*params, len(leases))
+	for i, l := range leases {
+		calls[i] = call(renewScript).
+			key(s.keys.run(l.Run), s.keys.readers(l.Run), s.keys.leases(l.Run.Partition())).
+			arg(epochText(l.Epoch), lease.Milliseconds(), string(by))
+	}
+	replies, errs := s.evalAll(ctx, s.clients.calls, calls)
+	renewals := make([]runregistry.Renewal, len(leases))
+	for i, l := range leases {
+		r, err := replies[i], errs[i]
+		if redis.IsOOMError(err) { // a lease must not end for want of memory
+			r, err = s.evalRoomy(ctx, s.clients.calls, calls[i])
+		}
+		if err != nil {
+			return nil, err
+		}
+		renewals[i] = s.renewed(ctx, l, r)
+	}
+	return renewals, nil
+}
+
+func (s *Store) renewed(ctx context.Context, l runregistry.Lease, r reply) runregistry.Renewal {
+	if err := outcome(r.word()); err != nil {
+		s.lostOwnership(l, err)
+		return runregistry.Renewal{Err: err}
+	}
+	if r.number(5) < safety.Milliseconds()/2 {
+		s.prolong(ctx, l)
+	}
+	return runregistry.Renewal{
+		Stopping: runregistry.State(r.number(2)) == runregistry.Cancelling,
+		Last:     r.seq(3),
+		Readers:  int(r.number(4)) + s.tails.reading(l.Run),
+	}
+}
+
+// prolong gives everything of a long run another long time to live. What fails
+// is tried again with the next renewal, days before it matters.
+func (s *Store) prolong(ctx context.Context, l runregistry.Lease) {
+	e, err := s.load(ctx, l.Run)
+	if err != nil {
+		return
+	}
+	p := call(prolongScript)
+	s.claimed(p, e)
+	p.arg(epochText(l.Epoch), safetyMillis, flag(e.rec.UpstreamID != ""))
+	if e.rec.UpstreamID != "" {
+		p.key(s.keys.upstream(l.Run.Partition(), e.rec.Scope, e.rec.UpstreamID))
+	}
+	_, _ = s.evalRoomy(ctx, s.clients.calls, p)
+}
+
+// Expired implements [runregistry.Leaser]. It visits all partitions; what some
+// servers of a Cluster do not answer is found by a later call.
+func (s *Store) Expired(ctx context.Context, limit int) ([]runregistry.RunID, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, fmt.Errorf("looking for expired leases: %w", err)
+	}
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	due := &redis.ZRangeBy{Min: "-inf", Max: strconv.FormatInt(s.clock.now().UnixMilli(), 10), Count: int64(limit)}
+	pipe := s.clients.calls.Pipeline()
+	cmds := make([]*redis.StringSliceCmd, runregistry.Partitions)
+	for at := range cmds {
+		cmds[at] = pipe.ZRangeByScore(ctx, s.keys.leases(runregistry.Partition(at)), due) //nolint:gosec // at most 64
+	}
+	_, err := pipe.Exec(ctx)
+	var ids []runregistry.RunID
+	for _, cmd := range cmds {
+		ids = append(ids, runIDs(cmd.Val())...)
+	}
+	if err != nil && len(ids) == 0 {
+		return nil, fmt.Errorf("looking for expired leases: %w", unavailable(ctx, err))
+	}
+	return ids[:min(len(ids), limit)], nil
+}
+
+// TakeOver implements [runregistry.Leaser].
+func (s *Store) TakeOver(ctx context.Context, id runregistry.RunID) (runregistry.Lease, *runregistry.Record, error) {
+	e, err := s.takeOver(ctx, id)
+	if err != nil {
+		return runregistry.Lease{}, nil, fmt.Errorf("taking %s over: %w", id, err)
+	}
+	return runregistry.Lease{Run: id, Epoch: e.rec.Epoch}, e.copied(), nil
+}
+
+func (s *Store) takeOver(ctx context.Context, id runregistry.RunID) (*entry, error) {
+	if err := s.usable(ctx, id); err != nil {
+		return nil, err
+	}
+	e, err := s.load(ctx, id)
+	if err != nil {
+		s.unlist(ctx, id, err)
+		return nil, err
+	}
+	by, lease := s.me()
+	r, err := s.evalRoomy(ctx, s.clients.calls, call(takeoverScript).
+		key(s.keys.run(id), s.keys.leases(id.Partition())).
+		arg(epochText(e.rec.Epoch), newToken(), string(by), lease.Milliseconds()))
+	if err == nil {
+		err = outcome(r.word())
+	}
+	if err != nil {
+		s.unlist(ctx, id, err)
+		return nil, err
+	}
+	if e, err = s.load(ctx, id); err != nil {
+		return nil, err
+	}
+	if e.rec.Epoch != runregistry.Epoch(r.number(2)) {
+		return nil, runregistry.ErrLeaseLive // and gone again since
+	}
+	s.tails.owned(e, e.rec.Epoch)
+	return e, nil
+}
+
+// unlist forgets the lease of a run that no longer exists, so that nobody tries
+// to take it over again.
+func (s *Store) unlist(ctx context.Context, id runregistry.RunID, err error) {
+	if err == runregistry.ErrNoRun { //nolint:errorlint // never wrapped here
+		ctx, cancel := s.deadline(ctx)
+		defer cancel()
+		_ = s.clients.calls.ZRem(ctx, s.keys.leases(id.Partition()), string(id)).Err()
+	}
+}

@@ -1,0 +1,195 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+)
+
+//go:embed scripts/*.lua
+var sources embed.FS
+
+// script is a Lua script with what all share in front of it.
+type script struct {
+	name string
+	text string
+	sha  string
+	// roomy is the variant that may write when the server is out of memory. It
+	// needs Redis 7, and is sent only then.
+	roomy string
+}
+
+func newScript(name string) *script {
+	lib, err := sources.ReadFile("scripts/lib.lua")
+	if err != nil {
+		panic(err)
+	}
+	body, err := sources.ReadFile("scripts/" + name + ".lua")
+	if err != nil {
+		panic(err)
+	}
+	text := string(lib) + string(body)
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // see above
+	return &script{name: name, text: text, sha: hex.EncodeToString(sum[:]), roomy: "#!lua flags=allow-oom\n" + text}
+}
+
+var (
+	admitScript    = newScript("admit")
+	attachScript   = newScript("attach")
+	appendScript   = newScript("append")
+	bindScript     = newScript("bind")
+	changeScript   = newScript("change")
+	deleteScript   = newScript("delete")
+	deliverScript  = newScript("deliver")
+	prolongScript  = newScript("prolong")
+	readScript     = newScript("read")
+	readersScript  = newScript("readers")
+	renewScript    = newScript("renew")
+	restoreScript  = newScript("restore")
+	settleScript   = newScript("settle")
+	takeoverScript = newScript("takeover")
+)
+
+// params collects what a script takes, in its order.
+type params struct {
+	script *script
+	keys   []string
+	args   []any
+}
+
+func call(s *script) *params { return &params{script: s} }
+
+func (p *params) key(keys ...string) *params {
+	p.keys = append(p.keys, keys...)
+	return p
+}
+
+func (p *params) arg(args ...any) *params {
+	p.args = append(p.args, args...)
+	return p
+}
+
+// flag is how scripts take a truth.
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
+// reply is what a script says.
+type reply []any
+
+func (r reply) word() string { return r.text(0) }
+
+func (r reply) text(i int) string {
+	if i < len(r) {
+		if s, ok := r[i].(string); ok {
+			return s
+		}
+	}
+	return ""
+}
+
+func (r reply) number(i int) int64 {
+	n, err := strconv.ParseInt(r.text(i), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func (r reply) seq(i int) runregistry.Seq { return runregistry.Seq(r.number(i)) }
+
+// eval runs one script and learns the server's time from its reply.
+func (s *Store) eval(ctx context.Context, c redis.Scripter, p *params) (reply, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	sent := time.Now()
+	cmd := c.EvalSha(ctx, p.script.sha, p.keys, p.args...)
+	if unknownScript(cmd.Err()) {
+		cmd = c.Eval(ctx, p.script.text, p.keys, p.args...)
+	}
+	return s.take(ctx, sent, p, cmd)
+}
+
+// evalRoomy is eval for what must succeed on a server without memory to give:
+// it frees more than it takes.
+func (s *Store) evalRoomy(ctx context.Context, c redis.Scripter, p *params) (reply, error) {
+	r, err := s.eval(ctx, c, p)
+	if !redis.IsOOMError(err) {
+		return r, err
+	}
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	return s.take(ctx, time.Now(), p, c.Eval(ctx, p.script.roomy, p.keys, p.args...))
+}
+
+// evalAll runs scripts in one pipeline. A server that does not know a script
+// has not run it, and is sent its text instead.
+func (s *Store) evalAll(ctx context.Context, c redis.UniversalClient, calls []*params) ([]reply, []error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	sent := time.Now()
+	cmds := pipelined(ctx, c, calls, func(pipe redis.Pipeliner, p *params) *redis.Cmd {
+		return pipe.EvalSha(ctx, p.script.sha, p.keys, p.args...)
+	})
+	var again []*params
+	var where []int
+	for i, cmd := range cmds {
+		if unknownScript(cmd.Err()) {
+			again, where = append(again, calls[i]), append(where, i)
+		}
+	}
+	for i, cmd := range pipelined(ctx, c, again, func(pipe redis.Pipeliner, p *params) *redis.Cmd {
+		return pipe.Eval(ctx, p.script.text, p.keys, p.args...)
+	}) {
+		cmds[where[i]] = cmd
+	}
+	replies, errs := make([]reply, len(calls)), make([]error, len(calls))
+	for i, cmd := range cmds {
+		replies[i], errs[i] = s.take(ctx, sent, calls[i], cmd)
+	}
+	return replies, errs
+}
+
+func pipelined(ctx context.Context, c redis.UniversalClient, calls []*params, add func(redis.Pipeliner, *params) *redis.Cmd) []*redis.Cmd {
+	if len(calls) == 0 {
+		return nil
+	}
+	pipe := c.Pipeline()
+	cmds := make([]*redis.Cmd, len(calls))
+	for i, p := range calls {
+		cmds[i] = add(pipe, p)
+	}
+	_, _ = pipe.Exec(ctx) // every command carries its own error
+	return cmds
+}
+
+func (s *Store) take(ctx context.Context, sent time.Time, p *params, cmd *redis.Cmd) (reply, error) {
+	v, err := cmd.Slice()
+	r := reply(v)
+	if err == nil && r.word() == "" {
+		err = errReply
+	}
+	if err != nil {
+		return nil, fmt.Errorf("script %s: %w", p.script.name, unavailable(ctx, err))
+	}
+	s.clock.observe(sent, r.number(1))
+	return r, nil
+}
+
+func unknownScript(err error) bool {
+	var e redis.Error
+	return errors.As(err, &e) && strings.HasPrefix(e.Error(), "NOSCRIPT")
+}

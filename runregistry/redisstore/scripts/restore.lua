@@ -1,0 +1,57 @@
+-- Writes a run again that the store has lost: record, claims and the frames of
+-- its owner's window, if the claims are still free (promises 1 and 7).
+--
+-- KEYS  claims (take_claims), [conversation's name], [upstream's id]
+-- ARGV  claims; 1 with a conversation; dialogue; 1 with upstream's id; 1 if the
+--       run holds its conversation; epoch; instance; safety (ms); lease (ms);
+--       log limits (frames, bytes); token; state; revision; record; 1 with a
+--       snapshot, snapshot; bytes ever stored; time of the first frame (ms) or
+--       ''; time of the last (ms) or ''; deliveries pending, open, 1 with
+--       headers, 1 broken early, 1 broken late; verb; channel; number of the
+--       last frame before the window; number of frames; frames
+-- says  ok | taken
+--
+-- Sent twice: the second finds its own token.
+local c = take_claims()
+local name, upstream
+if arg() == '1' then name = key() end
+local dialogue = arg()
+if arg() == '1' then upstream = key() end
+local holding, epoch, instance, ttl, lease = arg(), arg(), arg(), num(), num()
+local frames, bytes, token, state, revision, record = arg(), arg(), arg(), arg(), arg(), arg()
+local snapped, snapshot, all, begun, active = arg(), arg(), arg(), arg(), arg()
+local pending, open, headers, early, late = arg(), arg(), arg(), arg(), arg()
+local verb, channel, after, n = arg(), arg(), num(), num()
+
+local stands = redis.call('HGET', c.run, 'w')
+if stands then return say(stands == token and 'ok' or 'taken') end
+if c.key then
+  local owner = redis.call('GET', c.key)
+  if owner and owner ~= c.id then return say('taken') end
+end
+if name then
+  local is = dialogue_of(name)
+  if is ~= '' and is ~= dialogue then return say('taken') end
+  if holding == '1' and redis.call('ZCARD', c.holders) > 0 then return say('taken') end
+end
+
+local size, largest = 0, 0
+redis.call('DEL', c.frames)
+for i = 1, n do
+  local data = ARGV[read + i]
+  redis.call('XADD', c.frames, '0-' .. int(after + i), 'a', int(ms), 'd', data)
+  size, largest = size + #data, math.max(largest, #data)
+end
+if n > 0 then redis.call('PEXPIRE', c.frames, int(ttl)) end
+redis.call('HSET', c.run, 'w', token, 's', state, 'br', revision, 'b', record, 'e', epoch, 'o', instance,
+  'dl', int(ms + lease), 'q', int(after + n), 'g', '0', 'y', all, 'rb', int(size), 'mf', int(largest),
+  'lo', int(n > 0 and after + 1 or 0), 'lf', frames, 'lb', bytes,
+  'dp', pending, 'do', open, 'dh', headers, 'de', early, 'dx', late, 'dg', '1')
+if snapped == '1' then redis.call('HSET', c.run, 'sn', snapshot) end
+if begun ~= '' then redis.call('HSET', c.run, 't1', begun) end
+if active ~= '' then redis.call('HSET', c.run, 'ta', active) end
+claim(c, ttl, lease)
+if holding == '1' then hold(c, ttl) end
+if upstream then redis.call('SET', upstream, c.id, 'PX', int(ttl)) end
+redis.call(verb, channel, 'C')
+return say('ok')
