@@ -190,4 +190,9 @@ var errLostEarly = errors.New("connection reset")
 // speaking sets the dialect.
 func speaking(name string) configure { return func(c *proxy.Config) { c.Dialect = name } }
 
+// listens reads on in the background: a client that takes nothing is closed.
+func listens(a *testkit.Answer) {
+	go a.Bytes() //nolint:errcheck // it ends when the client leaves
+}
+
 func runID(text string) runregistry.RunID { return runregistry.RunID(text) }

@@ -19,6 +19,10 @@ const stallLimit = 30 * time.Second
 // would cost more than the write's own bookkeeping.
 const deadlineSlack = 5 * time.Second
 
+// tailPage bounds what one write to a reader carries. It is small enough for
+// the memory of a rendered page to be kept and used again.
+const tailPage = 32 << 10
+
 // tail reads the log of one run and writes one client. It never reads an
 // upstream.
 type tail struct {
@@ -118,7 +122,7 @@ func (t *tail) run(ctx context.Context) tailEnd {
 	defer t.conclude()
 	live := false
 	for {
-		page, err := t.h.deps.Engine.store.Read(ctx, runregistry.PageQuery{Run: t.rec.ID, After: t.after, Into: t.page[:0]})
+		page, err := t.h.deps.Engine.store.Read(ctx, runregistry.PageQuery{Run: t.rec.ID, After: t.after, Into: t.page[:0], MaxBytes: tailPage})
 		if err != nil {
 			if end, over := t.rideOut(ctx, err); over {
 				return end
