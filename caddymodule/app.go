@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -31,6 +32,20 @@ type App struct {
 	// idempotency key), counted from its end. Default: 24h.
 	RecordRetention caddy.Duration `json:"record_retention,omitempty"`
 
+	// How long a run stays a gateway's after its last heartbeat, in a store that
+	// several share; the heart beats every third of it. It is also how long
+	// readers wait at most for the runs of a gateway that died, and a few seconds
+	// more. Default: 15s.
+	Lease caddy.Duration `json:"lease,omitempty"`
+
+	// How long the client that started a run waits for a lost store before its
+	// answer is broken off. Default: 10s.
+	StoreGrace caddy.Duration `json:"store_grace,omitempty"`
+
+	// How much memory the frames of all runs may take that wait for a lost
+	// store. Default: 256MiB.
+	StoreMemory Size `json:"store_memory,omitempty"`
+
 	// What happens to runs when Caddy stops.
 	Shutdown Shutdown `json:"shutdown,omitzero"`
 
@@ -44,12 +59,15 @@ type App struct {
 // Store says where runs are kept.
 type Store struct {
 	// `embedded` (default) keeps them inside this process, for one machine;
-	// `memory` does so and never writes to disk.
+	// `memory` does so and never writes to disk; `redis` keeps them in Redis or
+	// Valkey, for any number of gateways.
 	Kind string `json:"kind,omitempty"`
 
 	// How much memory stored runs may take: a number of bytes, or a size such as
 	// "1GiB". Above it new runs are refused with 503. Default: 1GiB.
 	Memory Size `json:"memory,omitempty"`
+
+	Redis
 }
 
 // Shutdown says what happens to runs when Caddy stops. A reload is no stop:
@@ -86,9 +104,15 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := a.onStopping(ctx); err != nil {
 		return err
 	}
+	if err := a.Store.resolve(); err != nil {
+		return err
+	}
 	var err error
-	a.shared, err = engines.acquire(a.Store)
-	return err
+	if a.shared, err = engines.acquire(a.Store); err != nil {
+		return err
+	}
+	a.shared.prepare(a.sharing())
+	return nil
 }
 
 // onStopping listens for the end of the process. Apps stop in random order, and
@@ -125,13 +149,21 @@ func (a *App) Validate() error { return a.check() }
 
 // check tells every mistake at once.
 func (a *App) check() error {
-	return errors.Join(a.Store.check(), a.checkRetention(), a.Shutdown.check())
+	return errors.Join(a.Store.check(), a.checkRetention(), a.checkSharing(), a.Shutdown.check())
 }
 
 func (s Store) check() error {
 	var errs []error
-	if s.Kind != "" && s.Kind != "embedded" && s.Kind != "memory" {
+	switch {
+	case s.Kind == storeRedis:
+		errs = append(errs, s.Redis.check())
+		if s.Memory != 0 {
+			errs = append(errs, clash("store.memory", "belongs to stores inside this process; Redis has a maxmemory of its own"))
+		}
+	case s.Kind != "" && s.Kind != "embedded" && s.Kind != "memory":
 		errs = append(errs, wrong("store", s.Kind, storeAllowed))
+	case !s.Redis.unused():
+		errs = append(errs, clash("store", "has options of store redis, but its kind is not redis"))
 	}
 	if s.Memory < 0 || s.Memory > 0 && s.Memory < 1<<20 {
 		errs = append(errs, wrong("store.memory", s.Memory.String(), "1MiB or more"))
@@ -172,9 +204,45 @@ func (a *App) retention() (frames, record time.Duration) {
 	return durationOr(a.FrameRetention, d.FrameRetention), durationOr(a.RecordRetention, d.RecordRetention)
 }
 
-// memory returns the memory bound of the store.
+// minLease keeps heartbeats apart from round trips.
+const minLease = time.Second
+
+func (a *App) checkSharing() error {
+	s := a.sharing()
+	switch {
+	case s.Lease < minLease:
+		return wrong("lease", words(s.Lease), words(minLease)+" or more")
+	case s.Grace < 0:
+		return wrong("store_grace", words(s.Grace), "a duration above 0")
+	case s.Memory < 0:
+		return wrong("store_memory", a.StoreMemory.String(), "a size above 0")
+	}
+	return nil
+}
+
+// sharing returns how the store is shared.
+func (a *App) sharing() proxy.Sharing {
+	s := proxy.DefaultSharing()
+	s.Lease = durationOr(a.Lease, s.Lease)
+	s.Grace = durationOr(a.StoreGrace, s.Grace)
+	setIf(&s.Memory, int64(a.StoreMemory))
+	return s
+}
+
+// resolve finds out where the store is.
+func (s *Store) resolve() error {
+	if s.Kind != storeRedis {
+		return nil
+	}
+	return s.Redis.resolve()
+}
+
+// memory returns the memory bound of the store. Redis has its own.
 func (s Store) memory() Size {
-	if s.Memory == 0 {
+	switch {
+	case s.Kind == storeRedis:
+		return math.MaxInt64
+	case s.Memory == 0:
 		return defaultMemory
 	}
 	return s.Memory
@@ -191,7 +259,7 @@ func (s Shutdown) wait() time.Duration {
 // Start opens the store, unless a request came first: apps start in random
 // order.
 func (a *App) Start() error {
-	a.shared.adopt(a.Store.memory(), a.log)
+	a.shared.adopt(a.Store, a.sharing(), a.log)
 	if _, err := a.shared.open(); err != nil {
 		return fmt.Errorf("opening store: %w", err)
 	}

@@ -156,8 +156,27 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //	    store            embedded | memory {
 //	        memory <size>
 //	    }
+//	    store            redis <urls...> {
+//	        sentinel      <master>
+//	        durability    wait:<n>
+//	        key_prefix    <prefix>
+//	        pool_size     <n>
+//	        user          <name>
+//	        password_file <file>
+//	        tls {
+//	            ca          <file>
+//	            cert        <file>
+//	            key         <file>
+//	            server_name <name>
+//	        }
+//	        sentinel_user          <name>
+//	        sentinel_password_file <file>
+//	    }
 //	    frame_retention  <duration>
 //	    record_retention <duration>
+//	    lease            <duration>
+//	    store_grace      <duration>
+//	    store_memory     <size>
 //	    shutdown         finish [<max>] | release
 //	}
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
@@ -186,6 +205,9 @@ var appOptions = map[string]option[*App]{
 	"store":            {parse: parseStore},
 	"frame_retention":  {parse: duration(func(a *App) *caddy.Duration { return &a.FrameRetention })},
 	"record_retention": {parse: duration(func(a *App) *caddy.Duration { return &a.RecordRetention })},
+	"lease":            {parse: duration(func(a *App) *caddy.Duration { return &a.Lease })},
+	"store_grace":      {parse: duration(func(a *App) *caddy.Duration { return &a.StoreGrace })},
+	"store_memory":     {parse: size(func(a *App) *Size { return &a.StoreMemory })},
 	"shutdown":         {parse: parseShutdown},
 }
 
@@ -193,18 +215,21 @@ var storeOptions = map[string]option[*Store]{
 	"memory": {parse: size(func(s *Store) *Size { return &s.Memory })},
 }
 
-const storeAllowed = "embedded, memory"
+const storeAllowed = "embedded, memory, redis <urls...>"
 
 func parseStore(a *App, b *block) error {
 	args := b.RemainingArgs()
 	if len(args) == 0 {
 		return b.WrapErr(wrong("store", "", storeAllowed))
 	}
+	a.Store.Kind = args[0]
+	if a.Store.Kind == storeRedis {
+		return parseRedis(a, b, args[1:])
+	}
 	if len(args) > 1 || args[0] != "embedded" && args[0] != "memory" {
 		// What follows the name may be an address with a password.
 		return b.Errf("unrecognized store %q, allowed: %s", args[0], storeAllowed)
 	}
-	a.Store.Kind = args[0]
 	return parseOptions(&a.Store, b, "store", storeOptions)
 }
 

@@ -134,9 +134,8 @@ func (p *process) wait() time.Duration {
 // TestStopLetsRunsFinish: readers are told to come back at once, and the run
 // goes on until it ends.
 func TestStopLetsRunsFinish(t *testing.T) {
-	p := runProcess(t, "agent_runs {\nshutdown finish 10m\n}", "")
 	u := newUpstream(t)
-	p.reload(u.proxied("agent_runs"))
+	p := runProcess(t, "agent_runs {\nshutdown finish 10m\n}", u.proxied("agent_runs"))
 	origin := p.start()
 	c := u.next()
 	c.frames <- token("one")
@@ -173,9 +172,8 @@ func TestStopGivesUpAfterItsTime(t *testing.T) {
 		"finish 200ms": "agent_runs {\nshutdown finish 200ms\n}",
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := runProcess(t, global, "")
 			u := newUpstream(t)
-			p.reload(u.proxied("agent_runs"))
+			p := runProcess(t, global, u.proxied("agent_runs"))
 			origin := p.start()
 			c := u.next()
 			c.frames <- token("one")
@@ -193,9 +191,8 @@ func TestStopGivesUpAfterItsTime(t *testing.T) {
 // TestStopAfterTheDirectiveWasRemoved: nobody in the configuration knows the
 // run any more, and its readers must not hold the process.
 func TestStopAfterTheDirectiveWasRemoved(t *testing.T) {
-	p := runProcess(t, "agent_runs {\nshutdown finish 200ms\n}", "")
 	u := newUpstream(t)
-	p.reload(u.proxied("agent_runs"))
+	p := runProcess(t, "agent_runs {\nshutdown finish 200ms\n}", u.proxied("agent_runs"))
 	origin := p.start()
 	c := u.next()
 	c.frames <- token("one")

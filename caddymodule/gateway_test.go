@@ -46,8 +46,8 @@ func newGateway(t *testing.T) *gateway {
 		},
 	}}
 	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("log:\n%s", g.log())
+		if text, err := os.ReadFile(g.logFile()); err == nil && t.Failed() {
+			t.Logf("log:\n%s", text)
 		}
 		if err := caddy.Stop(); err != nil {
 			t.Errorf("stopping: got %v, want no error", err)

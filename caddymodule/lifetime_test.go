@@ -121,8 +121,8 @@ func TestStoreMemoryFollowsReload(t *testing.T) {
 	reader.next()
 	g.global = "agent_runs {\nstore embedded {\nmemory 1MiB\n}\n}"
 	g.load(u.proxied("agent_runs"))
-	if resp, body := g.fetch(g.request(http.MethodPost, chatPath, prompt)); resp.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("start above the new bound: got %d %s, want 503", resp.StatusCode, body)
+	if refused := g.start(); refused.resp.StatusCode != http.StatusServiceUnavailable {
+		t.Fatalf("start above the new bound: got %d, want 503", refused.resp.StatusCode)
 	}
 	g.global = ""
 	g.load(u.proxied("agent_runs"))

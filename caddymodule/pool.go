@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/certmagic"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry/embeddedstore"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry/redisstore"
 )
 
 // engines holds one engine per store for all configurations of this process.
@@ -24,13 +28,27 @@ var engines = newEnginePool()
 var metrics = proxy.NewMetrics()
 
 // storeKey tells stores apart: two configurations with equal keys share one.
-type storeKey struct{ kind string }
+type storeKey struct {
+	kind  string
+	place string // where it is, if there may be more than one of its kind
+}
 
 func (s Store) key() storeKey {
 	if s.Kind == "" {
-		return storeKey{"embedded"}
+		return storeKey{kind: "embedded"}
 	}
-	return storeKey{s.Kind}
+	return storeKey{kind: s.Kind, place: s.Redis.place()}
+}
+
+// String returns the key in words. It has no credentials.
+func (k storeKey) String() string {
+	return strings.TrimSpace(k.kind + " " + k.place)
+}
+
+// backing is an open store of any kind.
+type backing interface {
+	runregistry.Store
+	Close()
 }
 
 // enginePool counts who needs an engine: configurations, and the runs that
@@ -48,17 +66,17 @@ func newEnginePool() *enginePool { return &enginePool{usage: caddy.NewUsagePool(
 func (p *enginePool) acquire(store Store) (*sharedEngine, error) {
 	key := store.key()
 	if other := p.occupied(key); other != nil {
-		return nil, fmt.Errorf("store %s cannot replace store %s, which holds runs: wait until they have expired, or restart", key.kind, other.key.kind)
+		return nil, fmt.Errorf("store %s cannot replace store %s, which holds runs: wait until they have expired, or restart", key, other.key)
 	}
 	v, _, err := p.usage.LoadOrNew(key, func() (caddy.Destructor, error) {
-		return &sharedEngine{key: key, memory: store.memory(), log: newFollowingLog()}, nil
+		return &sharedEngine{key: key, config: store, sharing: proxy.DefaultSharing(), log: newFollowingLog()}, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("taking the engine of store %s: %w", key.kind, err)
+		return nil, fmt.Errorf("taking the engine of store %s: %w", key, err)
 	}
 	shared, ok := v.(*sharedEngine)
 	if !ok {
-		return nil, fmt.Errorf("taking the engine of store %s: got a %T", key.kind, v)
+		return nil, fmt.Errorf("taking the engine of store %s: got a %T", key, v)
 	}
 	return shared, nil
 }
@@ -102,24 +120,38 @@ type sharedEngine struct {
 	key storeKey
 	log *followingLog
 
-	mu     sync.Mutex // guards everything below
-	memory Size
-	engine *proxy.Engine
-	store  *embeddedstore.Store
-	closed bool
+	mu      sync.Mutex // guards everything below
+	config  Store      // of the configuration whose settings count
+	sharing proxy.Sharing
+	engine  *proxy.Engine
+	store   backing
+	closed  bool
 }
 
 // errClosed means that the engine was closed because nobody needed it.
 var errClosed = errors.New("store is closed")
 
+// prepare takes the settings of a configuration that may be the first to open
+// the store; an open one keeps its own.
+func (s *sharedEngine) prepare(sharing proxy.Sharing) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.engine == nil {
+		s.sharing = sharing
+	}
+}
+
 // adopt makes a configuration that starts the one whose settings count.
-func (s *sharedEngine) adopt(memory Size, log *slog.Logger) {
+func (s *sharedEngine) adopt(config Store, sharing proxy.Sharing, log *slog.Logger) {
 	s.log.follow(log)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.memory = memory
-	if s.store != nil {
-		s.store.SetMemory(int64(memory))
+	if s.engine != nil && (s.sharing != sharing || s.config.restarts(config.Redis)) {
+		log.Warn("lease, store_grace, store_memory, and pool_size, durability and tls of a store change with a restart, not with a reload")
+	}
+	s.config = config
+	if store, ok := s.store.(*embeddedstore.Store); ok {
+		store.SetMemory(int64(config.memory()))
 	}
 }
 
@@ -131,10 +163,47 @@ func (s *sharedEngine) open() (*proxy.Engine, error) {
 	case s.closed:
 		return nil, errClosed
 	case s.engine == nil:
-		s.store = embeddedstore.New(embeddedstore.Options{Memory: int64(s.memory)})
+		store, err := s.newStore()
+		if err != nil {
+			return nil, err
+		}
+		s.store = store
 		s.engine = proxy.NewEngine(s.store, s.log.Logger, metrics)
+		s.engine.Share(s.sharing)
 	}
 	return s.engine, nil
+}
+
+// newStore opens the store; s.mu must be held. Nothing is connected to: a Redis
+// that is down answers 503 until it is there.
+func (s *sharedEngine) newStore() (backing, error) {
+	if s.key.kind != storeRedis {
+		return embeddedstore.New(embeddedstore.Options{Memory: int64(s.config.memory())}), nil
+	}
+	o := s.config.opts
+	o.Credentials, o.Log = s.credentials, s.log.Logger
+	return redisstore.Open(o)
+}
+
+// credentials are those of the newest configuration: a reload may change them.
+func (s *sharedEngine) credentials() (user, password string, err error) {
+	s.mu.Lock()
+	redis := s.config.Redis
+	s.mu.Unlock()
+	return redis.credentials()
+}
+
+// secret returns the signing key of sessions, which all gateways of one store
+// share: from Redis, else from Caddy's storage.
+func (s *sharedEngine) secret(storage certmagic.Storage) ([]byte, error) {
+	s.mu.Lock()
+	redis, ok := s.store.(*redisstore.Store)
+	s.mu.Unlock()
+	if !ok {
+		return storedSecret(storage)
+	}
+	secret, err := redis.Secret(context.Background(), "session", newSecret)
+	return secret, wrapSecret(err)
 }
 
 // opened reports whether there is anything to close.
@@ -148,7 +217,13 @@ func (s *sharedEngine) opened() bool {
 func (s *sharedEngine) occupied() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.store != nil && !s.closed && s.store.Used() > 0
+	if s.engine == nil || s.closed {
+		return false
+	}
+	if store, ok := s.store.(*embeddedstore.Store); ok {
+		return store.Used() > 0
+	}
+	return s.engine.Active() > 0 // what has ended stays in Redis
 }
 
 // drain tells readers to come back and refuses new runs.

@@ -68,8 +68,8 @@ func (h *Handler) loadMatcher(ctx caddy.Context, field string) (func(*http.Reque
 	}, nil
 }
 
-// loadSecret finds the signing key of sessions. Caddy's storage is asked when
-// the key is first needed, since it may be far away.
+// loadSecret finds the signing key of sessions. Redis or Caddy's storage is asked
+// when the key is first needed, since it may be far away.
 func (h *Handler) loadSecret(ctx caddy.Context) error {
 	i := h.identity()
 	switch {
@@ -82,7 +82,7 @@ func (h *Handler) loadSecret(ctx caddy.Context) error {
 		h.secret = func() ([]byte, error) { return secret, nil }
 	default:
 		storage := ctx.Storage()
-		h.secret = func() ([]byte, error) { return storedSecret(storage) }
+		h.secret = func() ([]byte, error) { return h.engine.secret(storage) }
 	}
 	return nil
 }

@@ -38,12 +38,18 @@ func storedSecret(storage certmagic.Storage) (secret []byte, err error) {
 	if secret, err = storage.Load(ctx, storageKey); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return secret, wrapSecret(err)
 	}
-	secret = make([]byte, authz.MinSecret)
-	rand.Read(secret)
+	secret = newSecret()
 	if err := storage.Store(ctx, storageKey, secret); err != nil {
 		return nil, fmt.Errorf("storing session secret: %w", err)
 	}
 	return secret, nil
+}
+
+// newSecret makes a signing key.
+func newSecret() []byte {
+	secret := make([]byte, authz.MinSecret)
+	rand.Read(secret)
+	return secret
 }
 
 func wrapSecret(err error) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 )
 
 // stopping is a Stop that waits as long as it says.
@@ -295,5 +296,29 @@ func TestOnlyTheOwnerStops(t *testing.T) {
 			t.Errorf("got %s, want running", rec.State)
 		}
 		s.Do(t, stopping(answer.Run(), "").With("Sec-Fetch-Site", "same-origin")).Want(http.StatusOK)
+	})
+}
+
+// TestReadersWithControlSeeAnAgentWaitAndGoOn; to the others it is no event.
+func TestReadersWithControlSeeAnAgentWaitAndGoOn(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newSite(t, streams(), generic)
+		run := newStage(t, s.store, "conv-1", 1)
+		id := string(run.lease.Run)
+		control, bare := s.Resume(t, id, ""), s.Do(t, own(id, ""))
+		control.Take(1)
+		bare.Take(1)
+		for _, state := range []runregistry.State{runregistry.Waiting, runregistry.Running} {
+			run.append(t, 0, &runregistry.Progress{State: state})
+			if ev := control.Next(); ev.Name != "run.state" || ev.Own || !strings.Contains(ev.Data, `"state":"`+state.String()+`"`) {
+				t.Errorf("got %v, want that it is %s", ev, state)
+			}
+		}
+		run.append(t, 1, nil)
+		run.settle(t)
+		testkit.EndsAs(t, control.Rest(), "completed")
+		if events := bare.Rest(); len(events) != 1 {
+			t.Errorf("with control off got %v, want the second frame alone", testkit.Pairs(events))
+		}
 	})
 }

@@ -36,6 +36,9 @@ func (k keyspace) channel(id runregistry.RunID) string { return k.of("n", id) }
 func (k keyspace) owner(by runregistry.InstanceID) string { return k.owners() + string(by) }
 func (k keyspace) owners() string                         { return k.prefix + "i:" }
 
+// secret is a string: what all instances sign with. It is in no partition.
+func (k keyspace) secret(name string) string { return k.prefix + "secret:" + name }
+
 // leases is a sorted set: active runs of a partition by the deadline of their
 // lease.
 func (k keyspace) leases(p runregistry.Partition) string { return k.part(p) + "x" }
