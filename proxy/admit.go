@@ -85,6 +85,7 @@ func (h *Handler) admit(s *start) (*runregistry.Decision, error) {
 	defer patience.Stop()
 	a := h.admission(s)
 	for {
+		s.asked = time.Now()
 		decision, err := h.deps.Engine.store.Admit(ctx, a)
 		busy, isBusy := errors.AsType[*runregistry.BusyError](err)
 		switch {
@@ -113,8 +114,10 @@ func (h *Handler) admit(s *start) (*runregistry.Decision, error) {
 
 func (h *Handler) admitProblem(err error, s *start) error {
 	if progress, ok := errors.AsType[*runregistry.InProgressError](err); ok {
-		return (&Problem{Code: codeInProgress, Detail: "Attach to the run or wait for it.", Err: err,
-			Actions: []runregistry.Action{runregistry.ActionReattach}}).with("active_run", h.activeRun(s.links, progress.Run))
+		return (&Problem{
+			Code: codeInProgress, Detail: "Attach to the run or wait for it.", Err: err,
+			Actions: []runregistry.Action{runregistry.ActionReattach},
+		}).with("active_run", h.activeRun(s.links, progress.Run))
 	}
 	return err
 }
@@ -124,7 +127,7 @@ func (h *Handler) inFlight(s *start, busy *runregistry.BusyError) error {
 	p := &Problem{Code: codeInFlight, Detail: "Wait for it, stop it, or re-attach to it.", Err: busy}
 	if busy.Mine {
 		p.Actions = []runregistry.Action{runregistry.ActionReattach}
-		p.with("active_run", h.activeRun(s.links, busy.Run))
+		return p.with("active_run", h.activeRun(s.links, busy.Run))
 	}
 	return p
 }

@@ -57,7 +57,7 @@ func newDecoder(open func(io.Reader) (io.ReadCloser, error), feed func([]byte) e
 	d := &decoder{pipe: w}
 	d.done.Go(func() {
 		d.err = decodeAll(open, r, feed)
-		r.CloseWithError(cmpErr(d.err, io.ErrClosedPipe)) //nolint:errcheck // always nil
+		r.CloseWithError(cmpErr(d.err, io.ErrClosedPipe))
 	})
 	return d
 }
@@ -75,7 +75,7 @@ func decodeAll(open func(io.Reader) (io.ReadCloser, error), r io.Reader, feed fu
 	if err != nil {
 		return err
 	}
-	defer plain.Close() //nolint:errcheck // nothing was written
+	defer plain.Close()
 	buf := make([]byte, 16<<10)
 	for {
 		n, err := plain.Read(buf)
@@ -103,7 +103,7 @@ func (d *decoder) Close(clean bool) bool {
 	if !clean {
 		end = io.ErrUnexpectedEOF
 	}
-	d.pipe.CloseWithError(end) //nolint:errcheck // always nil
+	d.pipe.CloseWithError(end)
 	d.done.Wait()
 	return d.err == nil
 }

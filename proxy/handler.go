@@ -93,7 +93,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, err error) erro
 	if p, ok := errors.AsType[*passed](err); ok {
 		return p.err
 	}
-	if err := r.Context().Err(); err != nil {
+	if r.Context().Err() != nil {
 		return nil // the client left: there is nobody to answer
 	}
 	p := problemOf(err)

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -53,9 +54,7 @@ var never = []string{"X-Hop", "Keep-Alive", "Etag", "Last-Modified", "Accept-Ran
 func TestWhichFieldsAreStored(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSite(t, func(_ int, w http.ResponseWriter, _ *http.Request) error {
-			for name, values := range fields {
-				w.Header()[name] = values
-			}
+			maps.Copy(w.Header(), fields)
 			w.WriteHeader(http.StatusOK)
 			return say(w, datum("1"))
 		}, generic, func(c *proxy.Config) { c.ReplayHeaders = []string{"x-model"} })

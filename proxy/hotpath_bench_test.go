@@ -32,6 +32,7 @@ func BenchmarkHotPath(b *testing.B) {
 }
 
 func benchmarkRun(b *testing.B, burst int) {
+	b.Helper()
 	store := embeddedstore.New(embeddedstore.Options{})
 	defer store.Close()
 	metrics := proxy.NewMetrics()

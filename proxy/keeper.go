@@ -93,7 +93,7 @@ func (k *keeper) beat(ctx context.Context) {
 // renew extends the leases of all runs of this process and acts on what it
 // learns. It reports whether the store answered.
 func (k *keeper) renew(ctx context.Context) bool {
-	asked := time.Now() // trust counts from before the call
+	asked := time.Now()
 	pumps := k.engine.owned()
 	leases := make([]runregistry.Lease, len(pumps))
 	for i, p := range pumps {
@@ -111,14 +111,19 @@ func (k *keeper) renew(ctx context.Context) bool {
 		k.healthy = asked
 	}
 	for i, r := range renewals {
-		pumps[i].renewed(asked.Add(k.lease-leaseMargin(k.lease)), r)
+		pumps[i].renewed(r)
 	}
 	return true
 }
 
-// leaseMargin is how much earlier an owner stops trusting its lease than the
-// store does: clocks drift and goroutines are late.
-func leaseMargin(lease time.Duration) time.Duration { return lease / 10 }
+// trusts reports whether a lease that was asked for at a moment can still be
+// relied on to start something. Trust counts from before the call, and ends a
+// tenth of the lease earlier than the store's: a process that was frozen in
+// between must not dispatch what another one has already settled.
+func (e *Engine) trusts(asked time.Time) bool {
+	lease := e.sharing.Lease
+	return e.keeper == nil || time.Since(asked) < lease-lease/10
+}
 
 // reapLimit bounds the runs that are taken over in one beat.
 const reapLimit = 100

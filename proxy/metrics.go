@@ -3,7 +3,6 @@ package proxy
 import (
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -160,11 +159,10 @@ func (m *Metrics) stopped(r *runregistry.Record) {
 	m.stops.WithLabelValues(string(outcome)).Inc()
 }
 
-func (m *Metrics) refused(c code)           { m.refusals.WithLabelValues(string(c)).Inc() }
-func (m *Metrics) readerCame()              { m.readers.Inc() }
-func (m *Metrics) readerLeft()              { m.readers.Dec() }
-func (m *Metrics) resumed(status int)       { m.resumes.WithLabelValues(strconv.Itoa(status)).Inc() }
-func (m *Metrics) resumeRefused(why string) { m.resumes.WithLabelValues(why).Inc() }
+func (m *Metrics) refused(c code)        { m.refusals.WithLabelValues(string(c)).Inc() }
+func (m *Metrics) readerCame()           { m.readers.Inc() }
+func (m *Metrics) readerLeft()           { m.readers.Dec() }
+func (m *Metrics) resumed(result string) { m.resumes.WithLabelValues(result).Inc() }
 
 func (m *Metrics) runReaped(*runregistry.Record) { m.reaped.Inc() }
 func (m *Metrics) tailRepaired()                 { m.repaired.Inc() }

@@ -210,13 +210,11 @@ func (p *Problem) write(w http.ResponseWriter) {
 	if k.final {
 		head.Set("X-Should-Retry", "false")
 	}
-	for name, values := range p.Header {
-		head[name] = values
-	}
+	maps.Copy(head, p.Header)
 	body, err := json.Marshal(p.document())
 	if err != nil {
 		body = []byte(`{}`)
 	}
 	w.WriteHeader(k.status)
-	w.Write(body) //nolint:errcheck // the client is gone; there is nobody to tell
+	w.Write(body)
 }

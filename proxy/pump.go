@@ -58,8 +58,6 @@ type pump struct {
 	readers atomic.Int64
 	// deleteAfter asks for deletion once the run is settled.
 	deleteAfter atomic.Bool
-	// trusted is until when the lease can be relied on; nil without leases.
-	trusted atomic.Pointer[time.Time]
 	// first are the header fields that only the first delivery gets.
 	first atomic.Pointer[http.Header]
 	// throttle holds a plain body back while the start's client lags.
@@ -104,12 +102,10 @@ type pump struct {
 
 // tally is what the frames of a run told about it.
 type tally struct {
-	outcome  dialect.Outcome
-	reason   runregistry.Reason
-	ending   bool // the end marker was seen
-	waiting  bool
-	usage    dialect.Usage
-	reported bool
+	outcome dialect.Outcome
+	reason  runregistry.Reason
+	ending  bool // the end marker was seen
+	waiting bool
 }
 
 // batch collects what one read from upstream brought.

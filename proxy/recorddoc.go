@@ -170,6 +170,6 @@ func writeJSON(w http.ResponseWriter, status int, doc any) error {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	w.Write(append(body, '\n')) //nolint:errcheck // the client is gone; there is nobody to tell
+	w.Write(append(body, '\n'))
 	return nil
 }

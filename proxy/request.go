@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -39,6 +38,7 @@ type start struct {
 	fingerprint  runregistry.Digest
 	implicit     runregistry.Digest
 	links        links
+	asked        time.Time // when the run was asked for in the store
 }
 
 // readBody takes the whole body, up to limit bytes. It reports with whole
@@ -165,8 +165,8 @@ func digest(parts ...[]byte) runregistry.Digest {
 	var n [8]byte
 	for _, p := range parts {
 		binary.BigEndian.PutUint64(n[:], uint64(len(p)))
-		hash.Write(n[:]) //nolint:errcheck // hash.Hash never returns an error
-		hash.Write(p)    //nolint:errcheck // see above
+		hash.Write(n[:])
+		hash.Write(p)
 	}
 	return runregistry.Digest(hash.Sum(nil))
 }
@@ -270,5 +270,3 @@ func (l links) header(id runregistry.RunID) string {
 
 // relationBase prefixes extension relation types (RFC 8288, section 2.1.2).
 const relationBase = "https://github.com/caddy-agent-runs/caddy-agent-runs#"
-
-var errBodyIncomplete = errors.New("request body ended early")

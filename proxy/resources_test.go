@@ -27,8 +27,15 @@ func TestNobodyLearnsWhichRunsExist(t *testing.T) {
 			"malformed": "run_x", "long": strings.Repeat("x", 500), "no run": "whatever", "upper case": strings.ToUpper(foreign),
 		}
 		for _, res := range []struct{ method, sub string }{
-			{http.MethodGet, ""}, {http.MethodHead, ""}, {http.MethodDelete, ""}, {http.MethodDelete, "?force=true"},
-			{http.MethodGet, "/events"}, {http.MethodGet, "/events?control=off"}, {http.MethodPost, "/cancel"}, {http.MethodGet, "/nothing"}, {http.MethodPost, "/a/b"},
+			{http.MethodGet, ""},
+			{http.MethodHead, ""},
+			{http.MethodDelete, ""},
+			{http.MethodDelete, "?force=true"},
+			{http.MethodGet, "/events"},
+			{http.MethodGet, "/events?control=off"},
+			{http.MethodPost, "/cancel"},
+			{http.MethodGet, "/nothing"},
+			{http.MethodPost, "/a/b"},
 		} {
 			answers := map[string]string{}
 			for name, id := range ids {

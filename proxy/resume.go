@@ -55,6 +55,7 @@ func (h *Handler) resume(w http.ResponseWriter, r *http.Request, rec *runregistr
 		return err
 	}
 	if nothingAfter(rec, q.after, q.view.control) {
+		h.deps.Metrics.resumed("nothing_left")
 		return h.nothingLeft(w, rec, q)
 	}
 	if q.after > rec.LastGiven() && q.view.form != formSSE {
@@ -69,6 +70,7 @@ func (h *Handler) resume(w http.ResponseWriter, r *http.Request, rec *runregistr
 	t.after = q.after
 	end := h.follow(ctx, w, t, q)
 	span.endReader(t, end)
+	h.deps.Metrics.resumed(endNames[end])
 	if end == tailAborted || end == tailInterrupted && !q.view.control {
 		panic(http.ErrAbortHandler) // an unfinished answer must not look whole
 	}
@@ -190,7 +192,7 @@ func (h *Handler) resumeUnavailable(w http.ResponseWriter, err error, q resumpti
 	head.Set("Content-Type", "text/event-stream")
 	streamHeader(head)
 	w.WriteHeader(http.StatusOK)
-	w.Write([]byte(retryHint(retryStore) + ": the run store is unavailable\n\n")) //nolint:errcheck // it ends anyway
+	w.Write([]byte(retryHint(retryStore) + ": the run store is unavailable\n\n"))
 	return nil
 }
 

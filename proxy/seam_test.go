@@ -107,7 +107,7 @@ func (s *stage) append(t *testing.T, n int, p *runregistry.Progress) {
 	t.Helper()
 	b := runregistry.Batch{After: s.last, Progress: p}
 	for i := range n {
-		b.Frames = append(b.Frames, fmt.Appendf(nil, "data: f%d\n\n", int(s.last)+i+1)) //nolint:gosec // small
+		b.Frames = append(b.Frames, fmt.Appendf(nil, "data: f%d\n\n", int(s.last)+i+1))
 	}
 	done, err := s.store.Append(context.WithoutCancel(t.Context()), s.lease, &b)
 	if err != nil {
@@ -195,14 +195,14 @@ func meets(t *testing.T, at int, plan func(*testing.T, *stage), view func(string
 		first := firstSeq(view(id))
 		if answer.Status == http.StatusNoContent {
 			finish.Wait()
-			if int(run.last)+1 != first-1 { //nolint:gosec // small
+			if int(run.last)+1 != first-1 {
 				t.Errorf("step %d: got 204 at %d of a run with %d frames", at, first-1, run.last)
 			}
 			return
 		}
 		events := answer.Want(http.StatusOK).Rest()
 		finish.Wait()
-		checkWhole(t, id, first, int(run.last), events) //nolint:gosec // small
+		checkWhole(t, id, first, int(run.last), events)
 	})
 	return reached.Load()
 }

@@ -208,7 +208,9 @@ func TestCrossSiteRequestsDoNotStartOrStop(t *testing.T) {
 		first.Rest()
 		cookie := cookieOf(first)
 		writes := []testkit.Ask{
-			startChat(), {Path: "/ask?q=1"}, stopping(first.Run(), ""), deleting(first.Run()),
+			startChat(),
+			{Path: "/ask?q=1"},
+			stopping(first.Run(), ""), deleting(first.Run()),
 			{Method: http.MethodPost, Path: "/_runs/active/cancel?conversation_id=conv-1"},
 		}
 		for _, ask := range writes {

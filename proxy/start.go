@@ -17,7 +17,8 @@ import (
 // maybeStart decides whether a request that is no resource of ours starts a
 // run. Whatever does not is handed on untouched.
 func (h *Handler) maybeStart(w http.ResponseWriter, r *http.Request, next Next) error {
-	body, whole, err := []byte(nil), false, error(nil)
+	var body []byte
+	var whole bool
 	route, explicit := h.explicitStart(r)
 	if _, ours := ourCursorText(r); ours && !explicit {
 		route, explicit = defaultRoute, true // never a start: it re-attaches, whatever the path
@@ -27,6 +28,7 @@ func (h *Handler) maybeStart(w http.ResponseWriter, r *http.Request, next Next) 
 		case dialect.No:
 			return h.passThrough(w, r, next)
 		case dialect.Undecided:
+			var err error
 			if body, whole, err = readBody(r, h.cfg.Limits.RequestBody); err != nil || !whole {
 				return h.unreadable(w, r, next, err)
 			}
@@ -218,6 +220,11 @@ func (h *Handler) begin(s *start, decision *runregistry.Decision, next Next) (*p
 		}
 		h.giveUp(ctx, decision.Lease, runregistry.ReasonStoreUnavailable)
 		return nil, err
+	}
+	if !engine.trusts(s.asked) {
+		engine.dismiss(p)
+		h.giveUp(ctx, decision.Lease, runregistry.ReasonOwnerLost)
+		return nil, refuse(codeStore, "Nothing was sent to the backend. Try again.")
 	}
 	if engine.keeper != nil {
 		p.mirror = rec

@@ -83,7 +83,7 @@ func (s runSpan) inject(head http.Header) {
 
 func (s runSpan) end(rec *runregistry.Record) {
 	s.SetAttributes(attrState.String(rec.State.String()), attrReason.String(string(rec.Reason)),
-		attrEffect.String(rec.Effect.String()), attrDialect.String(rec.Dialect), attrFrames.Int64(int64(rec.LastSeq)), //nolint:gosec // a count
+		attrEffect.String(rec.Effect.String()), attrDialect.String(rec.Dialect), attrFrames.Int64(int64(rec.LastSeq)),
 		attrModel.String(rec.Model), attrResponseID.String(rec.UpstreamID))
 	if rec.Usage.Reported {
 		s.SetAttributes(attrInputTokens.Int64(rec.Usage.InputTokens), attrOutputTokens.Int64(rec.Usage.OutputTokens))
@@ -101,8 +101,8 @@ func (h *Handler) startReaderSpan(r *http.Request, rec *runregistry.Record, requ
 	_, span := h.tracerFor(r.Context()).Start(r.Context(), spanReader, trace.WithLinks(h.linkTo(rec.ID)...))
 	if span.IsRecording() {
 		span.SetAttributes(attrRunID.String(string(rec.ID)), attrConnection.String(rand.Text()),
-			attrRequested.Int64(int64(requested)), attrPolicy.String(policyAllowOwner), //nolint:gosec // a count
-			attrRevision.Int64(int64(rec.Revision)), attrDuplicates.Int(0)) //nolint:gosec // a count
+			attrRequested.Int64(int64(requested)), attrPolicy.String(policyAllowOwner),
+			attrRevision.Int64(int64(rec.Revision)), attrDuplicates.Int(0))
 	}
 	return readerSpan{span}
 }
@@ -113,8 +113,8 @@ var endNames = map[tailEnd]string{
 
 func (s readerSpan) endReader(t *tail, end tailEnd) {
 	if s.IsRecording() {
-		s.SetAttributes(attrAccepted.Int64(int64(t.after)), attrReplayed.Int(t.stats.replayed), //nolint:gosec // a count
-			attrFirstLive.Int64(int64(t.stats.firstLive)), attrDeliveryEnded.String(endNames[end])) //nolint:gosec // a count
+		s.SetAttributes(attrAccepted.Int64(int64(t.after)), attrReplayed.Int(t.stats.replayed),
+			attrFirstLive.Int64(int64(t.stats.firstLive)), attrDeliveryEnded.String(endNames[end]))
 	}
 	s.End()
 }

@@ -57,7 +57,7 @@ func (w *window) after(seq runregistry.Seq) ([][]byte, bool) {
 	if seq > w.last || missing > runregistry.Seq(len(w.frames)) {
 		return nil, false
 	}
-	return w.frames[len(w.frames)-int(missing):], true //nolint:gosec // at most len(w.frames)
+	return w.frames[len(w.frames)-int(missing):], true
 }
 
 // all is the window as a batch that starts where it does.
@@ -161,8 +161,7 @@ func (p *pump) restore() error {
 }
 
 // renewed acts on what a heartbeat told about this run.
-func (p *pump) renewed(trusted time.Time, r runregistry.Renewal) {
-	p.trusted.Store(&trusted)
+func (p *pump) renewed(r runregistry.Renewal) {
 	switch {
 	case errors.Is(r.Err, runregistry.ErrNoRun):
 		p.lost()
@@ -199,13 +198,6 @@ func (p *pump) repair(stored runregistry.Seq) {
 	if _, err := p.refill(stored, &runregistry.Batch{}); err != nil {
 		p.log.Warn("lost tail was not repaired", logRun(p.lease.Run), logError(err))
 	}
-}
-
-// trusts reports whether this process may still start something new for the
-// run: past its trust window somebody else may own it.
-func (p *pump) trusts() bool {
-	until := p.trusted.Load()
-	return until == nil || time.Now().Before(*until)
 }
 
 // flush stores what waits before the run is settled; p.mu must be held. It

@@ -21,7 +21,8 @@ var results = []struct {
 			`content_block_start|{"index":0,"content_block":{"type":"server_tool_use","id":"a","name":"web_search"}}`,
 			`content_block_start|{"index":1,"content_block":{"type":"web_search_tool_result","tool_use_id":"a","content":[{"title":"t"}]}}`,
 		},
-		"a:web_search:succeeded", `[{"title":"t"}]`, []string{"web_search"},
+		"a:web_search:succeeded", `[{"title":"t"}]`,
+		[]string{"web_search"},
 	},
 	{
 		"server tool that failed", "anthropic-messages",
@@ -29,7 +30,8 @@ var results = []struct {
 			`content_block_start|{"index":0,"content_block":{"type":"server_tool_use","id":"a","name":"web_search"}}`,
 			`content_block_start|{"index":1,"content_block":{"type":"web_search_tool_result","tool_use_id":"a","content":{"type":"web_search_tool_result_error","error_code":"max"}}}`,
 		},
-		"a:web_search:failed", `{"type":"web_search_tool_result_error","error_code":"max"}`, []string{"web_search"},
+		"a:web_search:failed", `{"type":"web_search_tool_result_error","error_code":"max"}`,
+		[]string{"web_search"},
 	},
 	{
 		"remote tool that failed", "anthropic-messages",
@@ -37,22 +39,26 @@ var results = []struct {
 			`content_block_start|{"index":0,"content_block":{"type":"mcp_tool_use","id":"a","name":"f"}}`,
 			`content_block_start|{"index":1,"content_block":{"type":"mcp_tool_result","tool_use_id":"a","is_error":true,"content":"no"}}`,
 		},
-		"a:f:failed", "no", []string{"f"},
+		"a:f:failed", "no",
+		[]string{"f"},
 	},
 	{
 		"result of an earlier turn's call", "anthropic-messages",
 		[]string{`content_block_start|{"index":0,"content_block":{"type":"web_search_tool_result","tool_use_id":"z","content":[]}}`},
-		"z::succeeded", "[]", []string{""},
+		"z::succeeded", "[]",
+		[]string{""},
 	},
 	{
 		"remote tool", "openai-responses",
 		[]string{`response.output_item.done|{"output_index":0,"item":{"id":"m","type":"mcp_call","name":"send","arguments":"{}","output":"sent","error":null}}`},
-		"m:send:succeeded", "sent", []string{"send"},
+		"m:send:succeeded", "sent",
+		[]string{"send"},
 	},
 	{
 		"remote tool that failed", "openai-responses",
 		[]string{`response.output_item.done|{"output_index":0,"item":{"id":"m","type":"mcp_call","name":"send","output":null,"error":"refused"}}`},
-		"m:send:failed", "refused", []string{"send"},
+		"m:send:failed", "refused",
+		[]string{"send"},
 	},
 	{
 		"search", "openai-responses",
@@ -60,12 +66,14 @@ var results = []struct {
 			`response.output_item.added|{"type":"response.output_item.added","output_index":0,"item":{"id":"w","type":"web_search_call","status":"in_progress"}}`,
 			`response.output_item.done|{"type":"response.output_item.done","output_index":0,"item":{"id":"w","type":"web_search_call","status":"completed"}}`,
 		},
-		"w:web_search:succeeded", "-", []string{"web_search"},
+		"w:web_search:succeeded", "-",
+		[]string{"web_search"},
 	},
 	{
 		"image, which is left out", "openai-responses",
 		[]string{`response.output_item.done|{"item":{"id":"i","type":"image_generation_call","status":"completed","result":"aGVsbG8="}}`},
-		"i:image_generation:succeeded", "-", []string{"image_generation"},
+		"i:image_generation:succeeded", "-",
+		[]string{"image_generation"},
 	},
 	{
 		"output in an item of its own", "openai-responses",
@@ -73,7 +81,8 @@ var results = []struct {
 			`response.output_item.done|{"output_index":0,"item":{"id":"i","type":"shell_call","call_id":"c","name":"sh"}}`,
 			`response.output_item.done|{"output_index":1,"item":{"id":"o","type":"shell_call_output","call_id":"c","output":"ok"}}`,
 		},
-		"c:sh:succeeded", "ok", []string{"sh"},
+		"c:sh:succeeded", "ok",
+		[]string{"sh"},
 	},
 	{
 		"output", "ai-ui-v1",
@@ -82,12 +91,14 @@ var results = []struct {
 			`{"type":"tool-output-available","toolCallId":"a","output":{"n":1},"preliminary":true}`,
 			`{"type":"tool-output-available","toolCallId":"a","output":{"n":2}}`,
 		},
-		"a:f:succeeded", `{"n":2}`, []string{"f"},
+		"a:f:succeeded", `{"n":2}`,
+		[]string{"f"},
 	},
 	{
 		"output that failed", "ai-ui-v1",
 		[]string{`{"type":"tool-input-start","toolCallId":"a","toolName":"f"}`, `{"type":"tool-output-error","toolCallId":"a","errorText":"no"}`},
-		"a:f:failed", "no", []string{"f"},
+		"a:f:failed", "no",
+		[]string{"f"},
 	},
 	{
 		"call that was denied", "ai-ui-v1",
@@ -102,17 +113,20 @@ var results = []struct {
 	{
 		"result", "ai-data-v1",
 		[]string{`9:{"toolCallId":"a","toolName":"f","args":{}}`, `a:{"toolCallId":"a","result":""}`},
-		"a:f:succeeded", "", []string{"f"},
+		"a:f:succeeded", "",
+		[]string{"f"},
 	},
 	{
 		"result", "ag-ui",
 		[]string{`{"type":"TOOL_CALL_START","toolCallId":"a","toolCallName":"f"}`, `{"type":"TOOL_CALL_RESULT","toolCallId":"a","content":"3 hits"}`},
-		"a:f:succeeded", "3 hits", []string{"f"},
+		"a:f:succeeded", "3 hits",
+		[]string{"f"},
 	},
 	{
 		"code that ran", "gemini",
 		[]string{`{"candidates":[{"content":{"parts":[{"executableCode":{"code":"1"}},{"codeExecutionResult":{"outcome":"OUTCOME_OK","output":"1\n"}}]}}]}`},
-		":code_execution:succeeded", "1\n", []string{"code_execution"},
+		":code_execution:succeeded", "1\n",
+		[]string{"code_execution"},
 	},
 }
 

@@ -108,7 +108,7 @@ func cutAt(body []byte, i int) iter.Seq[[]byte] {
 // shuffled is a body in chunks of random sizes, some empty, many small.
 func shuffled(body []byte, seed uint64) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // repeatable on purpose
+		random := rand.New(rand.NewPCG(seed, 0))
 		for rest := body; len(rest) > 0; {
 			n := min(random.IntN(1<<random.IntN(10)), len(rest))
 			if !yield(rest[:n]) {
