@@ -24,7 +24,7 @@ import (
 func registerCommand() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "agent-runs",
-		Usage: "[--from <addr>] --to <addr> | --demo",
+		Usage: "[--from <addr>] --to <addr> [--redis <url>] | --demo",
 		Short: "Puts durable agent runs in front of an application",
 		Long: `
 Puts Caddy with agent_runs in front of an application that streams answers of
@@ -41,13 +41,19 @@ page to ask it, and open the address that it prints:
 
 As with caddy reverse-proxy, a --from address with a host or IP is served over
 HTTPS with a certificate, unless it begins with http:// or ends in port 80.
-Runs are kept in memory: they survive a reload and not a restart. For anything
-beyond these flags write a Caddyfile; "agent_runs" alone in a site is all that
-this command configures.
+Runs are kept in this process, or with --redis in Redis or Valkey, where they
+survive restarts and any number of gateways share them:
+
+  $ caddy agent-runs --to localhost:3000 --redis redis://localhost:6379
+
+A password on a command line can be seen by others on the machine; a Caddyfile
+takes it from a file or the environment. For anything beyond these flags write
+one; "agent_runs" alone in a site is all that this command configures.
 `,
 		CobraFunc: func(cmd *cobra.Command) {
 			cmd.Flags().StringP("from", "f", ":8080", "Address on which to receive traffic")
 			cmd.Flags().StringSliceP("to", "t", nil, "Address of the application; repeat it for several instances")
+			cmd.Flags().String("redis", "", "Address of a Redis to keep runs in, redis:// or rediss://")
 			cmd.Flags().Bool("demo", false, "Try it with a built-in scripted agent and a page to ask it (everybody is the same user)")
 			cmd.Flags().BoolP("change-host-header", "c", false, "Send the application its own address as Host, which hosted APIs need")
 			cmd.Flags().Bool("insecure", false, "Do not verify the TLS certificate of the application (for development)")
@@ -63,6 +69,7 @@ this command configures.
 type commandFlags struct {
 	from          string
 	to            []string
+	redis         string
 	demo          bool
 	changeHost    bool
 	insecure      bool
@@ -79,7 +86,7 @@ func runCommand(fs caddycmd.Flags) (int, error) {
 		return caddy.ExitCodeFailedStartup, fmt.Errorf("reading --to: %w", err)
 	}
 	f := commandFlags{
-		from: fs.String("from"), to: to, demo: fs.Bool("demo"), changeHost: fs.Bool("change-host-header"),
+		from: fs.String("from"), to: to, redis: fs.String("redis"), demo: fs.Bool("demo"), changeHost: fs.Bool("change-host-header"),
 		insecure: fs.Bool("insecure"), internalCerts: fs.Bool("internal-certs"),
 		accessLog: fs.Bool("access-log"), debug: fs.Bool("debug"),
 	}
@@ -129,6 +136,7 @@ func (f commandFlags) caddyfile() (string, error) {
 	line(true, "{\n\tadmin off\n\tpersist_config off")
 	line(f.debug, "\tdebug")
 	line(f.internalCerts, "\tlocal_certs")
+	line(f.redis != "", "\tagent_runs {\n\t\tstore redis "+f.redis+"\n\t}")
 	line(true, "}\n"+f.from+" {")
 	line(f.accessLog, "\tlog")
 	line(!f.demo, "\tagent_runs")
@@ -144,6 +152,23 @@ func (f commandFlags) overTLS() bool {
 	return len(f.to) > 0 && strings.HasPrefix(f.to[0], "https://")
 }
 
+// noWord are bytes that would end or change a word of a Caddyfile.
+const noWord = " \t\r\n\"`{},#\\"
+
+// checkRedis refuses what is no address of a Redis. It never repeats it.
+func (f commandFlags) checkRedis() error {
+	switch {
+	case f.redis == "":
+		return nil
+	case strings.ContainsAny(f.redis, noWord):
+		return errors.New("--redis is not an address; allowed is redis://[user:password@]host:port[/db], and rediss:// for TLS")
+	}
+	if err := (Redis{URLs: []string{f.redis}}).check(); err != nil {
+		return fmt.Errorf("--redis: %w", err)
+	}
+	return nil
+}
+
 // check refuses what is no address. Addresses become words of a Caddyfile.
 func (f commandFlags) check() error {
 	switch {
@@ -152,8 +177,11 @@ func (f commandFlags) check() error {
 	case f.demo && len(f.to) > 1:
 		return errors.New("--demo brings its own application: leave --to out")
 	}
+	if err := f.checkRedis(); err != nil {
+		return err
+	}
 	for _, address := range append([]string{f.from}, f.to...) {
-		if address == "" || strings.ContainsAny(address, " \t\r\n\"`{},#\\") {
+		if address == "" || strings.ContainsAny(address, noWord) {
 			return fmt.Errorf("%q is not an address; allowed are host:port, :port and http(s)://host:port", address)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
 )
 
 // TestCommandWritesACaddyfile for every combination of flags that makes a
@@ -28,6 +30,7 @@ func TestCommandWritesACaddyfile(t *testing.T) {
 		"insecure":        {commandFlags{from: ":8080", to: []string{"https://localhost:3000"}, insecure: true}, []string{"tls_insecure_skip_verify"}},
 		"insecure, plain": {commandFlags{from: ":8080", to: to, insecure: true}, nil},
 		"logs":            {commandFlags{from: ":8080", to: to, accessLog: true, debug: true}, []string{"\tdebug", "\tlog\n"}},
+		"redis":           {commandFlags{from: ":8080", to: to, redis: "redis://:pw@localhost:6379/2"}, []string{"store redis redis://:pw@localhost:6379/2", ":8080 {"}},
 		"internal certs":  {commandFlags{from: "localhost", to: to, internalCerts: true}, []string{"local_certs"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,6 +73,9 @@ func TestCommandRefusesWhatIsNoAddress(t *testing.T) {
 		{commandFlags{from: ":8080", to: []string{"{env.HOME}"}}, "is not an address"},
 		{commandFlags{from: ":8080,:9090", to: to}, "is not an address"},
 		{commandFlags{from: "localhost:8080/path", to: to}, "paths are not allowed"},
+		{commandFlags{from: ":8080", to: to, redis: "localhost:6379"}, "--redis: store: localhost:6379: the scheme must be redis or rediss"},
+		{commandFlags{from: ":8080", to: to, redis: "redis://a redis://b"}, "--redis is not an address"},
+		{commandFlags{from: ":8080", to: to, redis: "redis://a {\nkey_prefix x\n}"}, "--redis is not an address"},
 		{commandFlags{from: "ftp://localhost", to: to}, "--from ftp://localhost"},
 	} {
 		if _, err := c.flags.caddyfile(); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -254,4 +260,18 @@ func request(t *testing.T, method, url, body string) *http.Response {
 		t.Fatalf("%s %s: got %v, want an answer", method, url, err)
 	}
 	return resp
+}
+
+// TestCommandKeepsRunsInRedis: two gateways from the command line share them.
+func TestCommandKeepsRunsInRedis(t *testing.T) {
+	server := testkit.StartRedis(t)
+	first, _ := runCommandLine(t, "--demo", "--redis", server.URL())
+	second, _ := runCommandLine(t, "--demo", "--redis", server.URL())
+	run := firstFrame(t, first, `{"model":"demo","stream":true,"messages":[{"role":"user","content":"hi"}]}`)
+	if _, body := fetchURL(t, http.MethodGet, second+"/_runs/"+run, ""); !strings.Contains(body, `"state":"running"`) {
+		t.Errorf("record at the other gateway: got %s, want it running", body)
+	}
+	if _, body := fetchURL(t, http.MethodPost, second+"/_runs/"+run+"/cancel", ""); !strings.Contains(body, `"state":"cancel`) {
+		t.Errorf("stop at the other gateway: got %s, want it cancelled or about to be", body)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -20,6 +21,7 @@ func TestExampleShowsEveryOption(t *testing.T) {
 		slices.Collect(maps.Keys(handlerOptions)), slices.Collect(maps.Keys(idempotencyOptions)),
 		slices.Collect(maps.Keys(limitOptions)), slices.Collect(maps.Keys(sessionOptions)),
 		slices.Collect(maps.Keys(appOptions)), slices.Collect(maps.Keys(storeOptions)),
+		slices.Collect(maps.Keys(redisOptions)), slices.Collect(maps.Keys(redisTLSOptions)),
 	)
 	for _, option := range options {
 		if !regexp.MustCompile(`(?m)^\t+(# )?` + option + `( |$)`).MatchString(text) {
@@ -98,4 +100,23 @@ func readExample(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// TestExampleRedisIsValid tries the store that is commented out in place of the
+// one in use.
+func TestExampleRedisIsValid(t *testing.T) {
+	redisEnvironment(t)
+	t.Setenv("REDIS_USER", "agent-runs")
+	block := regexp.MustCompile(`(?ms)^\t\t# (store redis .*?)^\t\t# sentinel_password_file.*?^\t\t# }$`).FindString(readExample(t))
+	lines := regexp.MustCompile(`(?m)^\t\t# (\S+( \S+)*)( {3}.*)?$`).ReplaceAllString(block, "$1")
+	for _, other := range []string{"user", "password_file", "ca", "cert", "key"} { // these need files, or an address without a user
+		lines = regexp.MustCompile(`(?m)^`+other+` .*$`).ReplaceAllString(lines, "")
+	}
+	config, err := adapt("{\nagent_runs {\n" + lines + "\n}\n}\n")
+	if err != nil || !strings.Contains(string(config), "mymaster") {
+		t.Fatalf("adapting\n%s\ngot %v and %s, want it with its options", lines, err, config)
+	}
+	if err := validate(t, config); err != nil {
+		t.Errorf("validating\n%s\ngot %v, want no error", lines, err)
+	}
 }

@@ -94,7 +94,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, err error) erro
 		return p.err
 	}
 	if r.Context().Err() != nil {
-		return nil // the client left: there is nobody to answer
+		return nil //nolint:nilerr // the client left: there is nobody to answer
 	}
 	p := problemOf(err)
 	h.deps.Metrics.refused(p.Code)

@@ -137,7 +137,7 @@ func TestWhatIsNeverTakenForARetry(t *testing.T) {
 
 func stopNewest(t *testing.T, s *site) { t.Helper(); s.Stop(t, s.newest(t)) }
 
-func rest(*testing.T, *site) { time.Sleep(20 * time.Second) }
+func rest(*testing.T, *site) { time.Sleep(20 * time.Second) } // in the bubble
 
 // TestADeliveryInMidStreamIsClaimedByAGetAlone: an EventSource of a GET start
 // comes back to its own path; a POST that is sent again is meant anew.

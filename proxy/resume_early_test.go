@@ -109,7 +109,7 @@ func (s *site) newest(t *testing.T) string {
 		if runs := s.list(t, ""); len(runs) > 0 {
 			return runs[0].RunID
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // in the bubble
 	}
 	t.Fatal("no run was started")
 	return ""

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -312,39 +311,6 @@ func (t *tail) extend(now time.Time) error {
 	return nil
 }
 
-// storePoll is how often a reader asks a store again that does not answer.
-const storePoll = time.Second
-
-// rideOut waits for a lost store: readers that know us are kept alive, and
-// transparent ones for a while, since their SDK would take an end for success.
-func (t *tail) rideOut(ctx context.Context, err error) (end tailEnd, over bool) {
-	if ctx.Err() != nil || !errors.Is(err, runregistry.ErrUnavailable) {
-		return t.readFailed(ctx, err), true
-	}
-	if t.away.IsZero() {
-		t.away = time.Now()
-	}
-	if !t.control && time.Since(t.away) >= t.h.deps.Engine.sharing.Grace {
-		return t.interrupt(), true
-	}
-	again := time.NewTimer(storePoll)
-	defer again.Stop()
-	for {
-		select {
-		case <-again.C:
-			return 0, false
-		case <-t.quiet.C:
-			if err := t.keepAlive(); err != nil {
-				return tailGone, true
-			}
-		case <-ctx.Done():
-			return tailGone, true
-		case <-t.h.deps.Engine.draining:
-			return t.interrupt(), true
-		}
-	}
-}
-
 // announce tells a reader with control events about a change of state that is
 // not an end.
 func (t *tail) announce(ctx context.Context, now runregistry.State) error {
@@ -359,48 +325,4 @@ func (t *tail) announce(ctx context.Context, now runregistry.State) error {
 		return nil //nolint:nilerr // only an announcement: the next read tells
 	}
 	return t.send(t.stateEvent(rec))
-}
-
-// interrupt ends an unfinished stream so that the reader comes back: cleanly
-// after a retry hint where the reader knows us, by an abort elsewhere.
-func (t *tail) interrupt() tailEnd {
-	if !t.control {
-		return tailAborted
-	}
-	if t.form == formSSE {
-		t.send([]byte(retryHint(retryAfterDrain) + "\n")) //nolint:errcheck // it ends anyway
-	}
-	return tailInterrupted
-}
-
-// readFailed ends a stream whose log cannot be read on.
-func (t *tail) readFailed(ctx context.Context, err error) tailEnd {
-	switch {
-	case ctx.Err() != nil:
-		return tailGone
-	case errors.Is(err, runregistry.ErrExpired):
-		return t.expired(ctx)
-	case errors.Is(err, runregistry.ErrNoRun) && t.rec.State.Terminal() && !time.Now().Before(t.rec.ExpiresAt):
-		t.rec.FirstSeq = 0 // the record went too
-		return t.expire()
-	case errors.Is(err, runregistry.ErrNoRun) && t.control:
-		return tailInterrupted // deleted: the next request is answered like an unknown run
-	case errors.Is(err, runregistry.ErrNoRun):
-		return tailAborted
-	default:
-		return t.interrupt()
-	}
-}
-
-const (
-	retryDefault    = 2 * time.Second
-	retryAfterDrain = 2 * time.Second
-	retryStore      = 5 * time.Second
-)
-
-// retryHint is a retry field with a quarter of jitter, so that the readers of
-// one gateway do not come back all at once.
-func retryHint(d time.Duration) string {
-	jitter := time.Duration(rand.Int64N(int64(d)/2)) - d/4 //nolint:gosec // not a secret
-	return fmt.Sprintf("retry: %d\n", (d + jitter).Milliseconds())
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -18,7 +19,7 @@ type machine struct {
 }
 
 func (m machine) String() string {
-	return fmt.Sprintf("%d cores, %s/%s, %s, load average %s, %d rounds in %v",
+	return fmt.Sprintf("%d cores, %s/%s, %s, load average %s, rounds: %d, in %v",
 		m.cores, runtime.GOOS, runtime.GOARCH, m.goVersion, m.load, m.rounds, m.took.Round(time.Second))
 }
 
@@ -61,7 +62,7 @@ func mark(met bool) string {
 	return "MISSED"
 }
 
-func (v verdict) value(x float64) string { return number(x) + " " + v.goal.unit }
+func (v verdict) value(x float64) string { return withUnit(x, v.goal.unit) }
 
 func (v verdict) comparison() string {
 	if v.goal.added {
@@ -80,6 +81,8 @@ func (v verdict) bound() string {
 		return fmt.Sprintf("<= %g x", v.goal.limit)
 	}
 }
+
+func withUnit(x float64, unit string) string { return strings.TrimSpace(number(x) + " " + unit) }
 
 // number shows three significant digits of anything.
 func number(x float64) string {

@@ -12,6 +12,10 @@ import (
 
 func TestCase32OneActiveRunPerConversation(t *testing.T) {
 	t.Parallel()
+	oneActiveRun(t, on)
+}
+
+func oneActiveRun(t *testing.T, on opener) {
 	const name = "32-one-active-run-per-conversation"
 	gate := make(chan struct{})
 	c, stage := on(t, siteAuto, caseScript(t, name, "upstream.jsonl").Gated(gate))
@@ -46,6 +50,10 @@ func TestCase32OneActiveRunPerConversation(t *testing.T) {
 // behind a barrier.
 func TestCase32TwentyStartsAtOnce(t *testing.T) {
 	t.Parallel()
+	twentyStartsAtOnce(t, on)
+}
+
+func twentyStartsAtOnce(t *testing.T, on opener) {
 	const starts = 20
 	race := func(t *testing.T, prompt func(i int) string) (accepted, refused int, runs map[string]bool, calls int) {
 		gate := make(chan struct{})
@@ -99,6 +107,10 @@ func TestCase32TwentyStartsAtOnce(t *testing.T) {
 // nobody reads the first run any more, so the second takes its place.
 func TestStopThenSend(t *testing.T) {
 	t.Parallel()
+	stopThenSend(t, on)
+}
+
+func stopThenSend(t *testing.T, on opener) {
 	endless := testkit.Script{
 		testkit.Header("Content-Type", "text/event-stream"), testkit.FlushHeaders(),
 		testkit.Send("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n"), testkit.Hang(),
@@ -126,6 +138,10 @@ func TestStopThenSend(t *testing.T) {
 // those about one that never was, byte for byte.
 func TestStrangersLearnNothing(t *testing.T) {
 	t.Parallel()
+	strangersLearnNothing(t, on)
+}
+
+func strangersLearnNothing(t *testing.T, on opener) {
 	gate := make(chan struct{})
 	c, _ := on(t, siteAuto, testkit.Script{testkit.Header("Content-Type", "text/event-stream"), testkit.FlushHeaders(), testkit.Gate(gate), testkit.End()})
 	run := c.Do(t, testkit.Chat("conv-1", "go")).Want(200).Run()

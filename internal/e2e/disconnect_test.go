@@ -82,6 +82,10 @@ func dropAndReturn(t *testing.T, c testkit.Client, stage *testkit.Stage, gate ch
 
 func TestCase18StopClosesUpstreamDisconnectDoesNot(t *testing.T) {
 	t.Parallel()
+	stopClosesUpstream(t, on)
+}
+
+func stopClosesUpstream(t *testing.T, on opener) {
 	c, stage := on(t, siteAuto, caseScript(t, "18-stop-closes-upstream-disconnect-does-not", "upstream.jsonl").Scaled(0.1))
 	a := c.Do(t, testkit.Chat("conv-1", "go")).Want(200)
 	a.Take(5)

@@ -68,6 +68,11 @@ func closeShared() error {
 	return shared.gateway.Close()
 }
 
+// opener puts scripts behind a site of gateways that tests share, and returns a
+// client that is this test and nobody else. A case that takes one holds for
+// one gateway and for several.
+type opener func(t testing.TB, site string, scripts ...testkit.Script) (testkit.Client, *testkit.Stage)
+
 // on puts scripts behind a site of the shared gateway and returns a client of
 // it that is this test and nobody else.
 func on(t testing.TB, site string, scripts ...testkit.Script) (testkit.Client, *testkit.Stage) {

@@ -54,13 +54,17 @@ func TestCase09ResumeAfterMidStreamError(t *testing.T) {
 // random places, some of them inside a frame, from 200 seeds.
 func TestCase10CutEverywhere(t *testing.T) {
 	t.Parallel()
+	cutEverywhere(t, on, 200)
+}
+
+func cutEverywhere(t *testing.T, on opener, seeds int) {
 	var want []testkit.Pair
 	for i := range 40 {
 		want = append(want, token(i+1))
 	}
 	want = append(want, testkit.Pair{"message", "[DONE]"})
 	script := caseScript(t, "10-cut-everywhere", "upstream.jsonl").Scaled(0.02)
-	testkit.Each(t, 200, 8, func(t *testing.T, seed int) {
+	testkit.Each(t, seeds, 8, func(t *testing.T, seed int) {
 		c, stage := on(t, siteAuto, script)
 		dice := rand.New(rand.NewPCG(uint64(seed), 10))
 		run, events := hop(t, c, dice)
@@ -170,6 +174,10 @@ func TestCase13KeepaliveComesBeforeTheFirstFrame(t *testing.T) {
 // hours are tested where time is free.
 func TestCase14ResumeAfterCompletion(t *testing.T) {
 	t.Parallel()
+	resumeAfterCompletion(t, on)
+}
+
+func resumeAfterCompletion(t *testing.T, on opener) {
 	c, stage := on(t, siteAuto, caseScript(t, "10-cut-everywhere", "upstream.jsonl").Scaled(0))
 	a := c.Do(t, testkit.Chat("conv-1", "go")).Want(200)
 	live := a.Rest()

@@ -10,6 +10,10 @@ import (
 
 func TestCase27RetryAttaches(t *testing.T) {
 	t.Parallel()
+	retryAttaches(t, on)
+}
+
+func retryAttaches(t *testing.T, on opener) {
 	const name = "27-retry-attaches"
 	gate := make(chan struct{})
 	c, stage := on(t, siteAuto, caseScript(t, name, "upstream.jsonl").Gated(gate))
@@ -87,6 +91,10 @@ func TestCase28KeyReusedWithAnotherBody(t *testing.T) {
 // TestAHundredPostsWithOneKeyAreOneRun sends them from behind a barrier.
 func TestAHundredPostsWithOneKeyAreOneRun(t *testing.T) {
 	t.Parallel()
+	oneKeyIsOneRun(t, on)
+}
+
+func oneKeyIsOneRun(t *testing.T, on opener) {
 	const posts = 100
 	c, stage := on(t, siteAuto, caseScript(t, "10-cut-everywhere", "upstream.jsonl").Scaled(0.1))
 	together := testkit.NewBarrier(posts)

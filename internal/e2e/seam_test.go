@@ -17,11 +17,16 @@ import (
 // one of them replay must meet live tail without a gap or a repeat.
 func TestCase11ReplayToLiveSeam(t *testing.T) {
 	t.Parallel()
-	const frames, viewers = 5000, 500
 	u := testkit.NewUpstream(t)
 	g := testkit.Start(t, testkit.Setup{Sites: map[string]string{"": genericSite(u.Addr())}})
 	stage := u.Stage(caseScript(t, "11-replay-to-live-seam", "upstream.jsonl"))
-	c := g.Client("").As("user-a").On(stage)
+	replayMeetsLive(t, g.Client("").As("user-a").On(stage), stage, 500)
+}
+
+// replayMeetsLive reads the run of a stage with a leader and many viewers.
+func replayMeetsLive(t *testing.T, c testkit.Client, stage *testkit.Stage, viewers int) {
+	t.Helper()
+	const frames = 5000
 	a := c.Do(t, generate("")).Want(200)
 	a.Events.Quiet = true
 	run := a.Run()

@@ -19,6 +19,7 @@ var rooms = []struct {
 }{
 	{pkg: "runregistry", only: []string{}},
 	{pkg: "runregistry/embeddedstore", only: []string{module + "/runregistry", module + "/runregistry/embeddedstore/"}},
+	{pkg: "runregistry/redisstore", never: []string{module + "/runregistry/embeddedstore", module + "/authz", module + "/proxy", module + "/proxy/", module + "/caddymodule", "github.com/caddyserver/"}},
 	{pkg: "proxy/frame", only: []string{}},
 	{pkg: "proxy/dialect", never: []string{module + "/runregistry", module + "/authz", module + "/proxy", module + "/caddymodule", "github.com/caddyserver/", "github.com/redis/"}},
 	{pkg: "authz", never: []string{module + "/runregistry", module + "/proxy", module + "/caddymodule", "github.com/caddyserver/", "github.com/redis/"}},

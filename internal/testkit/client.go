@@ -28,6 +28,7 @@ type Client struct {
 	// HTTP2 speaks HTTP/2 without TLS.
 	HTTP2 bool
 	dial  func(ctx context.Context, network, addr string) (net.Conn, error)
+	turns *turns
 }
 
 // NewClient returns a client of the server at base.
@@ -137,7 +138,7 @@ func (c Client) request(ctx context.Context, t testing.TB, a Ask) *http.Request 
 			method = http.MethodPost
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.Base+a.Path, bytes.NewReader([]byte(a.Body)))
+	req, err := http.NewRequestWithContext(ctx, method, c.base()+a.Path, bytes.NewReader([]byte(a.Body)))
 	if err != nil {
 		t.Fatal(err)
 	}

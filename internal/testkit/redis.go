@@ -46,7 +46,7 @@ func StartRedis(t testing.TB, settings ...string) *Redis {
 func newRedis(t testing.TB, settings ...string) *Redis {
 	t.Helper()
 	RequireProgram(t, "redis-server")
-	r := &Redis{t: t, dir: t.TempDir(), Port: redisPort(t)}
+	r := &Redis{t: t, dir: t.TempDir(), Port: RedisPort(t)}
 	r.configure(append([]string{
 		"bind 127.0.0.1", fmt.Sprint("port ", r.Port), "save \"\"", "appendonly no", "protected-mode no",
 		"dir " + r.dir, "loglevel warning", "logfile " + filepath.Join(r.dir, "log"),
@@ -63,10 +63,10 @@ func (r *Redis) configure(lines []string) {
 	r.args = append([]string{file}, r.kind...)
 }
 
-// redisPort returns a loopback port that nobody listens on. Ports are drawn
+// RedisPort returns a loopback port that nobody listens on. Ports are drawn
 // below those that the system hands out by itself, so that no client takes one
 // meanwhile.
-func redisPort(t testing.TB) int {
+func RedisPort(t testing.TB) int {
 	t.Helper()
 	for range 200 {
 		port := nextPort()

@@ -16,7 +16,8 @@ type Link struct {
 
 	mu     sync.Mutex // guards everything below
 	cut    bool
-	deaf   bool // the next reply is lost, and its connection with it
+	deaf   bool // a reply is to be lost, and its connection with it
+	skip   int  // replies before that one
 	lost   int
 	conns  map[net.Conn]bool
 	closed bool
@@ -53,12 +54,12 @@ func (l *Link) Mend() {
 	l.cut, l.deaf = false, false
 }
 
-// LoseReply hands on what is sent next, and cuts the connection instead of
-// delivering the answer.
-func (l *Link) LoseReply() {
+// LoseReply cuts a connection instead of delivering an answer: the one after
+// skip others. What was asked is carried out.
+func (l *Link) LoseReply(skip int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.deaf = true
+	l.deaf, l.skip = true, skip
 }
 
 // Lost is how many replies were lost.
@@ -128,11 +129,16 @@ func (l *Link) add(conns ...net.Conn) bool {
 func (l *Link) loses() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	deaf := l.deaf
-	if l.deaf = false; deaf {
-		l.lost++
+	if !l.deaf {
+		return false
 	}
-	return deaf
+	if l.skip > 0 {
+		l.skip--
+		return false
+	}
+	l.deaf = false
+	l.lost++
+	return true
 }
 
 // pipe copies until either side ends or what came is to be lost.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,19 +63,24 @@ func (h *history) may(_ any, err error) {
 	h.Errorf("got error %v", err)
 }
 
-func (h *history) step() {
+// step does something, or lets time pass.
+func (h *history) step() { h.do(h.rng.IntN(12)) }
+
+// act does something while no time passes.
+func (h *history) act() { h.do(h.rng.IntN(11)) }
+
+func (h *history) do(what int) {
 	ctx, l := h.Context(), runregistry.Lease{}
 	if len(h.leases) > 0 {
 		l = h.leases[h.rng.IntN(len(h.leases))]
 	}
-	switch h.rng.IntN(12) {
+	switch what {
 	case 0, 1, 2:
 		h.admit()
 	case 3:
 		h.may(h.s.Intend(ctx, l))
 	case 4, 5:
-		up := &runregistry.Progress{UpstreamID: fmt.Sprint("up", h.rng.IntN(20))}
-		h.may(h.s.Append(ctx, l, &runregistry.Batch{Progress: up}))
+		h.append(l)
 	case 6:
 		h.may(nil, h.s.Bind(ctx, l, h.conversation()))
 	case 7, 8:
@@ -89,6 +95,24 @@ func (h *history) step() {
 	}
 }
 
+// append stores a few frames, what came with them, or both.
+func (h *history) append(l runregistry.Lease) {
+	var b runregistry.Batch
+	if rec, err := h.s.Load(h.Context(), l.Run); err == nil {
+		b.After = rec.LastSeq
+	}
+	for range h.rng.IntN(4) {
+		b.Frames = append(b.Frames, []byte(strings.Repeat("f", h.rng.IntN(900))))
+	}
+	if h.coin() {
+		b.Progress = &runregistry.Progress{UpstreamID: fmt.Sprint("up", h.rng.IntN(20)), Ending: h.rng.IntN(9) == 0}
+	}
+	if b.Progress != nil && h.coin() {
+		b.Progress.Snapshot, b.Progress.SnapshotSeq = fmt.Append(nil, h.rng.Int()), b.After
+	}
+	h.may(h.s.Append(h.Context(), l, &b))
+}
+
 func (h *history) coin() bool { return h.rng.IntN(2) == 0 }
 
 func (h *history) conversation() runregistry.ConversationID {
@@ -101,6 +125,7 @@ func (h *history) admit() {
 	a.Subject.Sub = fmt.Sprint("s", h.rng.IntN(2))
 	a.Scope, a.MayReplace = runregistry.TenantScope(a.Subject), h.coin()
 	a.Busy = runregistry.Busy(h.rng.IntN(4))
+	a.Limits = runregistry.LogLimits{Bytes: int64(h.rng.IntN(5)) * 1000}
 	if h.coin() {
 		a.Key, a.Implicit, a.ImplicitWindow = runregistry.Digest{}, a.Key, time.Minute
 	}

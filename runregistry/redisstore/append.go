@@ -150,7 +150,7 @@ func (t *tail) grown(l runregistry.Lease, b *batch, n *entry, r reply) {
 	t.learnLocked(st, t.turn)
 	frames := make([]runregistry.Frame, stored)
 	for i := range frames {
-		seq := last - runregistry.Seq(stored) + 1 + runregistry.Seq(i) //nolint:gosec // an index
+		seq := last - runregistry.Seq(stored) + 1 + runregistry.Seq(i)
 		frames[i] = runregistry.Frame{Seq: seq, At: moment(r.number(7)), Data: b.frames[seq-b.after-1]}
 	}
 	t.window.add(frames)

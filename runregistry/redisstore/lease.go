@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -95,7 +96,7 @@ func (s *Store) Expired(ctx context.Context, limit int) ([]runregistry.RunID, er
 	pipe := s.clients.calls.Pipeline()
 	cmds := make([]*redis.StringSliceCmd, runregistry.Partitions)
 	for at := range cmds {
-		cmds[at] = pipe.ZRangeByScore(ctx, s.keys.leases(runregistry.Partition(at)), due) //nolint:gosec // at most 64
+		cmds[at] = pipe.ZRangeByScore(ctx, s.keys.leases(runregistry.Partition(at)), due)
 	}
 	_, err := pipe.Exec(ctx)
 	var ids []runregistry.RunID
@@ -150,7 +151,7 @@ func (s *Store) takeOver(ctx context.Context, id runregistry.RunID) (*entry, err
 // unlist forgets the lease of a run that no longer exists, so that nobody tries
 // to take it over again.
 func (s *Store) unlist(ctx context.Context, id runregistry.RunID, err error) {
-	if err == runregistry.ErrNoRun { //nolint:errorlint // never wrapped here
+	if errors.Is(err, runregistry.ErrNoRun) {
 		ctx, cancel := s.deadline(ctx)
 		defer cancel()
 		_ = s.clients.calls.ZRem(ctx, s.keys.leases(id.Partition()), string(id)).Err()

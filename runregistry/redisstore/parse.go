@@ -81,7 +81,7 @@ func ParseOptions(urls []string, s Settings) (Options, error) {
 func parseURL(text string) (*redis.Options, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, errors.New("Redis URL cannot be parsed") //nolint:revive,staticcheck // a name
+		return nil, errors.New("the URL of Redis cannot be parsed")
 	}
 	shown := u.Redacted()
 	switch {

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -249,7 +250,7 @@ func (s *Store) get(ctx context.Context, key string) (string, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	v, err := s.clients.calls.Get(ctx, key).Result()
-	if err != nil && err != redis.Nil { //nolint:errorlint // never wrapped
+	if err != nil && !errors.Is(err, redis.Nil) {
 		return "", unavailable(ctx, err)
 	}
 	return v, nil

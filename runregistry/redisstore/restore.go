@@ -113,7 +113,7 @@ func (ts *tails) restored(n *entry, b *batch, now time.Time) {
 	t.window.drop()
 	frames := make([]runregistry.Frame, len(b.frames))
 	for i, data := range b.frames {
-		frames[i] = runregistry.Frame{Seq: b.after + 1 + runregistry.Seq(i), At: now, Data: data} //nolint:gosec // an index
+		frames[i] = runregistry.Frame{Seq: b.after + 1 + runregistry.Seq(i), At: now, Data: data}
 	}
 	t.learnLocked(standingOf(n), t.turn)
 	t.window.add(frames)

@@ -2,9 +2,7 @@ package redisstore
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1
 	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -16,10 +14,10 @@ import (
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 )
 
-//go:embed scripts/*.lua
+//go:embed scripts/*.lua scripts/lib/*.lua
 var sources embed.FS
 
-// script is a Lua script with what all share in front of it.
+// script is a Lua script with what it shares with others in front of it.
 type script struct {
 	name string
 	text string
@@ -29,35 +27,48 @@ type script struct {
 	roomy string
 }
 
-func newScript(name string) *script {
-	lib, err := sources.ReadFile("scripts/lib.lua")
-	if err != nil {
-		panic(err)
+// newScript puts a script and the parts of the library that it needs together.
+// Every call runs all of it, so that nothing belongs in front that is not used.
+func newScript(name string, needs ...string) *script {
+	files := []string{"lib/base"}
+	for _, part := range needs {
+		files = append(files, "lib/"+part)
 	}
-	body, err := sources.ReadFile("scripts/" + name + ".lua")
-	if err != nil {
-		panic(err)
+	var text strings.Builder
+	for _, file := range append(files, name) {
+		part, err := sources.ReadFile("scripts/" + file + ".lua")
+		if err != nil {
+			panic(err)
+		}
+		text.Write(part)
 	}
-	text := string(lib) + string(body)
-	sum := sha1.Sum([]byte(text)) //nolint:gosec // see above
-	return &script{name: name, text: text, sha: hex.EncodeToString(sum[:]), roomy: "#!lua flags=allow-oom\n" + text}
+	return &script{
+		name: name, text: text.String(), sha: redis.NewScript(text.String()).Hash(),
+		roomy: "#!lua flags=allow-oom\n" + text.String(),
+	}
 }
 
 var (
-	admitScript    = newScript("admit")
-	attachScript   = newScript("attach")
-	appendScript   = newScript("append")
-	bindScript     = newScript("bind")
-	changeScript   = newScript("change")
-	deleteScript   = newScript("delete")
-	deliverScript  = newScript("deliver")
-	prolongScript  = newScript("prolong")
+	admitScript    = newScript("admit", "change", "readers", "claims")
+	attachScript   = newScript("attach", "once", "readers")
+	appendScript   = newScript("append", "change")
+	bindScript     = newScript("bind", "change", "claims")
+	changeScript   = newScript("change", "change")
+	deleteScript   = newScript("delete", "once", "claims")
+	deliverScript  = newScript("deliver", "once")
+	prolongScript  = newScript("prolong", "claims")
 	readScript     = newScript("read")
-	readersScript  = newScript("readers")
-	renewScript    = newScript("renew")
-	restoreScript  = newScript("restore")
-	settleScript   = newScript("settle")
+	readersScript  = newScript("readers", "readers")
+	renewScript    = newScript("renew", "readers")
+	restoreScript  = newScript("restore", "claims")
+	settleScript   = newScript("settle", "change", "claims")
 	takeoverScript = newScript("takeover")
+
+	// allScripts are for tests: none may be forgotten there.
+	allScripts = []*script{
+		admitScript, attachScript, appendScript, bindScript, changeScript, deleteScript, deliverScript,
+		prolongScript, readScript, readersScript, renewScript, restoreScript, settleScript, takeoverScript,
+	}
 )
 
 // params collects what a script takes, in its order.

@@ -100,13 +100,18 @@ func newPair(t *testing.T, server *Server) *pair {
 func instance(t *testing.T, server *Server, lease time.Duration) runregistry.Store {
 	t.Helper()
 	s := server.Open(t)
-	s.(runregistry.Leaser).Hold(runregistry.NewInstanceID(), lease) //nolint:forcetypeassert // what is tested
+	newFixture(t, s).leaser().Hold(runregistry.NewInstanceID(), lease)
 	return s
 }
 
 // leaser is the fixture's instance as that.
 func (f *fixture) leaser() runregistry.Leaser {
-	return f.Store.(runregistry.Leaser) //nolint:forcetypeassert // what is tested
+	f.Helper()
+	l, ok := f.Store.(runregistry.Leaser)
+	if !ok {
+		f.Fatalf("got a %T, want a store that instances share", f.Store)
+	}
+	return l
 }
 
 // mortal is an instance that lets its leases expire.

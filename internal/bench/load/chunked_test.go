@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-const chunkedBody = "5\r\nhello\r\n1;name=value\r\n,\r\nA\r\n wide\r\nwor\r\n2\r\nld\r\n0\r\n\r\n"
+const chunkedBody = "5\r\nhello\r\n1;name=value\r\n,\r\nA\r\n wide\r\nwor\r\n2\r\nld\r\nb\r\n!0123456789\r\n0\r\n\r\n"
 
 func TestChunksDecodeWhateverTheReads(t *testing.T) {
-	const want = "hello, wide\r\nworld"
+	const want = "hello, wide\r\nworld!0123456789"
 	for size := 1; size <= len(chunkedBody); size++ {
 		var c chunked
 		var got []byte

@@ -76,6 +76,9 @@ type Result struct {
 // CPUPerFrame is what the gateway spent on each frame.
 func (r *Result) CPUPerFrame() time.Duration { return per(r.Gateway, r.Frames) }
 
+// BackendPerFrame is what the backend spent on each frame.
+func (r *Result) BackendPerFrame() time.Duration { return per(r.Backend, r.Frames) }
+
 func per(d time.Duration, n int) time.Duration {
 	if n == 0 {
 		return 0

@@ -1,23 +1,3 @@
--- What all scripts share. It is put before each of them.
---
--- KEYS and ARGV are taken from the front, one by one, in the order that the
--- head of each script names. A script looks first and writes last: a command
--- that fails in the middle would not be rolled back. Every reply begins with a
--- word and with the server's time in microseconds.
-
-local taken, read = 0, 0
-local function key() taken = taken + 1; return KEYS[taken] end
-local function arg() read = read + 1; return ARGV[read] end
-local function num() return tonumber(arg()) end
-local function int(n) return string.format('%.0f', n) end
-
-local clock = redis.call('TIME')
-local us = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
-local ms = math.floor(us / 1000)
-
-local function say(word, ...) return {word, int(us), ...} end
-local function past(deadline) return deadline and deadline ~= '' and tonumber(deadline) <= ms end
-
 -- outlive makes sure that a key lives for at least ttl milliseconds more.
 local function outlive(k, ttl)
   if redis.call('PTTL', k) < ttl then redis.call('PEXPIRE', k, int(ttl)) end
@@ -80,64 +60,6 @@ local function dialogue_of(name)
   local top = redis.call('ZREVRANGE', name, 0, 0, 'WITHSCORES')
   if not top[2] or tonumber(top[2]) <= ms then return '' end
   return string.match(top[1], '^[^:]*')
-end
-
--- count_readers adds up the readers of all instances but one.
-local function count_readers(readers, but)
-  local all, sum = redis.call('HGETALL', readers), 0
-  for i = 1, #all, 2 do
-    local n, deadline = string.match(all[i + 1], '^(%d+) (%d+)')
-    if all[i] ~= but and not past(deadline) then sum = sum + tonumber(n) end
-  end
-  return sum
-end
-
--- set_readers stores how many readers a run has on an instance. The stamp puts
--- calls that overtook each other into order; it is remembered for a moment after
--- the last reader left. Nothing outlives the run.
-local function set_readers(run, readers, instance, n, stamp, lease)
-  local was = redis.call('HGET', readers, instance)
-  if was and tonumber(string.match(was, '(%d+)$')) > stamp then return end
-  redis.call('HSET', readers, instance, int(n) .. ' ' .. int(ms + lease) .. ' ' .. int(stamp))
-  local ttl = 2 * lease
-  if n == 0 and count_readers(readers, instance) == 0 then ttl = 5000 end
-  redis.call('PEXPIRE', readers, int(math.max(math.min(ttl, redis.call('PTTL', run)), 1)))
-end
-
--- once reports whether an operation was not carried out before.
-local function once(op)
-  return redis.call('SET', op, '1', 'NX', 'PX', 10000) ~= false
-end
-
--- A change rewrites a record. ARGV: token that must stand, new token, state,
--- revision, record, 1 with a snapshot, snapshot.
-local function take_change()
-  local c = {was = arg(), token = arg(), state = arg(), revision = arg(), record = arg()}
-  c.snapped, c.snapshot = arg(), arg()
-  return c
-end
-
-local function rewrite(run, c)
-  redis.call('HSET', run, 'w', c.token, 's', c.state, 'br', c.revision, 'b', c.record)
-  if c.snapped == '1' then redis.call('HSET', run, 'sn', c.snapshot) end
-end
-
--- An upstream's id moves with the run. KEYS: the name that it had, the one that
--- it gets, the one that it keeps (where there is one). ARGV: 1 for each of the
--- three or 0, their time to live.
-local function take_upstream()
-  local u = {}
-  if arg() == '1' then u.old = key() end
-  if arg() == '1' then u.new = key() end
-  if arg() == '1' then u.same = key() end
-  u.ttl = math.max(num(), 1)
-  return u
-end
-
-local function move_upstream(u, run)
-  if u.old and redis.call('GET', u.old) == run then redis.call('DEL', u.old) end
-  if u.new then redis.call('SET', u.new, run, 'PX', int(u.ttl)) end
-  if u.same and redis.call('GET', u.same) == run then redis.call('PEXPIRE', u.same, int(u.ttl)) end
 end
 
 -- take_claims takes everything that a run may have claimed. KEYS: run, frames,
