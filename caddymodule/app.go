@@ -58,16 +58,24 @@ type App struct {
 
 // Store says where runs are kept.
 type Store struct {
-	// `embedded` (default) keeps them inside this process, for one machine;
-	// `memory` does so and never writes to disk; `redis` keeps them in Redis or
+	// `embedded` (default) keeps them inside this process and in a directory, for
+	// one machine; `memory` writes nothing to disk; `redis` keeps them in Redis or
 	// Valkey, for any number of gateways.
 	Kind string `json:"kind,omitempty"`
+
+	// The directory of the store `embedded`, in which runs survive a restart, and
+	// a kill. It belongs to one process at a time; others wait for it and answer
+	// 503 meanwhile. It may have placeholders such as {env.STATE_DIRECTORY}.
+	// Default: "agent_runs" in Caddy's data directory.
+	Path string `json:"path,omitempty"`
 
 	// How much memory stored runs may take: a number of bytes, or a size such as
 	// "1GiB". Above it new runs are refused with 503. Default: 1GiB.
 	Memory Size `json:"memory,omitempty"`
 
 	Redis
+
+	dir string // set by resolve if there is a path
 }
 
 // Shutdown says what happens to runs when Caddy stops. A reload is no stop:
@@ -153,14 +161,14 @@ func (a *App) check() error {
 }
 
 func (s Store) check() error {
-	var errs []error
+	errs := []error{s.checkPath()}
 	switch {
 	case s.Kind == storeRedis:
 		errs = append(errs, s.Redis.check())
 		if s.Memory != 0 {
 			errs = append(errs, clash("store.memory", "belongs to stores inside this process; Redis has a maxmemory of its own"))
 		}
-	case s.Kind != "" && s.Kind != "embedded" && s.Kind != "memory":
+	case s.Kind != "" && s.Kind != storeEmbedded && s.Kind != storeMemory:
 		errs = append(errs, wrong("store", s.Kind, storeAllowed))
 	case !s.Redis.unused():
 		errs = append(errs, clash("store", "has options of store redis, but its kind is not redis"))
@@ -232,7 +240,7 @@ func (a *App) sharing() proxy.Sharing {
 // resolve finds out where the store is.
 func (s *Store) resolve() error {
 	if s.Kind != storeRedis {
-		return nil
+		return s.resolvePath()
 	}
 	return s.Redis.resolve()
 }

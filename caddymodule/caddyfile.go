@@ -213,6 +213,7 @@ var appOptions = map[string]option[*App]{
 
 var storeOptions = map[string]option[*Store]{
 	"memory": {parse: size(func(s *Store) *Size { return &s.Memory })},
+	"path":   {parse: text(func(s *Store) *string { return &s.Path })},
 }
 
 const storeAllowed = "embedded, memory, redis <urls...>"
@@ -226,7 +227,7 @@ func parseStore(a *App, b *block) error {
 	if a.Store.Kind == storeRedis {
 		return parseRedis(a, b, args[1:])
 	}
-	if len(args) > 1 || args[0] != "embedded" && args[0] != "memory" {
+	if len(args) > 1 || args[0] != storeEmbedded && args[0] != storeMemory {
 		// What follows the name may be an address with a password.
 		return b.Errf("unrecognized store %q, allowed: %s", args[0], storeAllowed)
 	}

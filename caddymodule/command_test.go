@@ -146,10 +146,14 @@ func TestCommandProxiesAnApplication(t *testing.T) {
 	if _, body := fetchURL(t, http.MethodGet, base+"/plain", ""); !strings.HasPrefix(body, "plain GET /plain") {
 		t.Errorf("other request: got %q, want the application's answer", body)
 	}
-	go func() { u.next().finish() }()
-	resp, body := fetchURL(t, http.MethodPost, base+chatPath, prompt)
-	if resp.Header.Get("X-Run-Id") == "" || !strings.HasSuffix(body, doneMark) {
-		t.Errorf("answer: got header %v and %q, want a whole run", resp.Header, body)
+	resp := request(t, http.MethodPost, base+chatPath, prompt)
+	defer resp.Body.Close()
+	if resp.Header.Get("X-Run-Id") == "" {
+		t.Fatalf("answer: got %d with %v, want a run", resp.StatusCode, resp.Header)
+	}
+	u.next().finish()
+	if body, err := io.ReadAll(resp.Body); err != nil || !strings.HasSuffix(string(body), doneMark) {
+		t.Errorf("answer: got %q (%v), want a whole one", body, err)
 	}
 }
 

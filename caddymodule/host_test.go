@@ -202,3 +202,29 @@ func TestOriginalPathSurvivesRewrites(t *testing.T) {
 		t.Errorf("original path outside a server: got %q, want /bare", got)
 	}
 }
+
+// TestErrorRoutesEndAtATerminalOne, as Caddy itself does.
+func TestErrorRoutesEndAtATerminalOne(t *testing.T) {
+	empty := caddyhttp.Route{Handlers: []caddyhttp.MiddlewareHandler{new(caddyhttp.Subroute)}}
+	answers := caddyhttp.Route{Handlers: []caddyhttp.MiddlewareHandler{new(caddyhttp.StaticResponse)}}
+	terminal := empty
+	terminal.Terminal = true
+	for name, c := range map[string]struct {
+		routes caddyhttp.RouteList
+		want   bool
+	}{
+		"none":                 {nil, false},
+		"one":                  {caddyhttp.RouteList{answers}, true},
+		"after an empty one":   {caddyhttp.RouteList{empty, answers}, true},
+		"after a terminal one": {caddyhttp.RouteList{terminal, answers}, false},
+	} {
+		server := &caddyhttp.Server{Errors: &caddyhttp.HTTPErrorConfig{Routes: c.routes}}
+		h := &host{server: server}
+		if got := h.HandlesErrors(prepared(t, server), http.StatusBadGateway); got != c.want {
+			t.Errorf("error routes, %s: got handled %t, want %t", name, got, c.want)
+		}
+	}
+	if new(host).HandlesErrors(prepared(t, nil), http.StatusBadGateway) {
+		t.Error("error routes outside a server: got handled, want not")
+	}
+}

@@ -118,7 +118,20 @@ func TestAnonymousIdentityIsOneForAll(t *testing.T) {
 func TestSessionCookieIsSecureBehindATrustedProxy(t *testing.T) {
 	g, u := newGateway(t), newUpstream(t)
 	g.load(u.proxied("agent_runs"))
-	for proto, want := range map[string]bool{"https": true, "http": false, "": false} {
+	compareSecure(t, g, u, map[string]bool{"https": true, "http": false, "": false})
+}
+
+// TestSessionCookieIgnoresProtocolsOfStrangers: browsers would refuse a secure
+// cookie over clear text.
+func TestSessionCookieIgnoresProtocolsOfStrangers(t *testing.T) {
+	g, u := newGateway(t), newUpstream(t)
+	g.loadText(strings.Replace(g.caddyfile(u.proxied("agent_runs")), "trusted_proxies_unix", "", 1))
+	compareSecure(t, g, u, map[string]bool{"https": false, "": false})
+}
+
+func compareSecure(t *testing.T, g *gateway, u *upstream, secure map[string]bool) {
+	t.Helper()
+	for proto, want := range secure {
 		r := g.request(http.MethodPost, chatPath, prompt)
 		r.Header.Del("Authorization")
 		if proto != "" {

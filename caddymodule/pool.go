@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,10 +35,8 @@ type storeKey struct {
 }
 
 func (s Store) key() storeKey {
-	if s.Kind == "" {
-		return storeKey{kind: "embedded"}
-	}
-	return storeKey{kind: s.Kind, place: s.Redis.place()}
+	kind := cmp.Or(s.Kind, storeEmbedded)
+	return storeKey{kind: kind, place: cmp.Or(s.directory(), s.Redis.place())}
 }
 
 // String returns the key in words. It has no credentials.
@@ -174,11 +173,16 @@ func (s *sharedEngine) open() (*proxy.Engine, error) {
 	return s.engine, nil
 }
 
-// newStore opens the store; s.mu must be held. Nothing is connected to: a Redis
-// that is down answers 503 until it is there.
+// newStore opens the store; s.mu must be held. Nothing is waited for: a Redis
+// that is down, or a directory that another process has, answers 503 until it is
+// there.
 func (s *sharedEngine) newStore() (backing, error) {
 	if s.key.kind != storeRedis {
-		return embeddedstore.New(embeddedstore.Options{Memory: int64(s.config.memory())}), nil
+		store := embeddedstore.New(embeddedstore.Options{
+			Memory: int64(s.config.memory()), Path: s.config.directory(), Log: s.log.Logger,
+		})
+		store.Open()
+		return store, nil
 	}
 	o := s.config.opts
 	o.Credentials, o.Log = s.credentials, s.log.Logger

@@ -21,20 +21,21 @@ func TestProvisionWarns(t *testing.T) {
 		site, server string
 		want         []string
 	}{
-		"nothing":                                  {site: "agent_runs\n" + plain},
-		"a retrying proxy":                         {site: "agent_runs\n" + retrying, want: []string{warnRetries}},
-		"a proxy that tries for a while":           {site: "agent_runs\nreverse_proxy localhost:1 {\nlb_try_duration 5s\n}", want: []string{warnRetries}},
-		"a retrying proxy in a block":              {site: "agent_runs\nhandle /a/* {\nroute {\n" + retrying + "\n}\n}", want: []string{warnRetries}},
-		"a retrying proxy in another block":        {site: "handle /a/* {\nagent_runs\n" + plain + "\n}\nhandle {\n" + retrying + "\n}"},
-		"a retrying proxy behind one that answers": {site: "route /a/* {\nagent_runs\n" + plain + "\n}\n" + retrying},
-		"a retrying proxy behind the block":        {site: "route /a/* {\nagent_runs\n}\n" + retrying, want: []string{warnRetries}},
-		"a retrying proxy before it":               {site: "route {\n" + retrying + "\nagent_runs\n}"},
-		"write_timeout":                            {site: "agent_runs\n" + plain, server: "timeouts {\nwrite 1m\n}", want: []string{warnTimeout}},
-		"cors and session":                         {site: "agent_runs {\ncors https://a.example\n}\n" + plain, want: []string{warnCORS}},
-		"cors and session for other sites":         {site: "agent_runs {\ncors https://a.example\nidentity session {\nsame_site none\n}\n}\n" + plain},
-		"cors and another identity":                {site: "agent_runs {\ncors https://a.example\nidentity caddy\n}\n" + plain},
-		"anonymous":                                {site: "agent_runs {\nidentity anonymous\n}\n" + plain, want: []string{warnAnonymous}},
-		"two directives, one server":               {site: "handle /a/* {\nagent_runs\n" + retrying + "\n}\nhandle {\nagent_runs\n" + retrying + "\n}", want: []string{warnRetries}},
+		"nothing":                                         {site: "agent_runs\n" + plain},
+		"a retrying proxy":                                {site: "agent_runs\n" + retrying, want: []string{warnRetries}},
+		"a proxy that tries for a while":                  {site: "agent_runs\nreverse_proxy localhost:1 {\nlb_try_duration 5s\n}", want: []string{warnRetries}},
+		"a retrying proxy in a block":                     {site: "agent_runs\nhandle /a/* {\nroute {\n" + retrying + "\n}\n}", want: []string{warnRetries}},
+		"a retrying proxy in another block":               {site: "handle /a/* {\nagent_runs\n" + plain + "\n}\nhandle {\n" + retrying + "\n}"},
+		"a retrying proxy in a block that is not reached": {site: "handle /a/* {\nagent_runs\n}\nhandle {\n" + retrying + "\n}"},
+		"a retrying proxy behind one that answers":        {site: "route /a/* {\nagent_runs\n" + plain + "\n}\n" + retrying},
+		"a retrying proxy behind the block":               {site: "route /a/* {\nagent_runs\n}\n" + retrying, want: []string{warnRetries}},
+		"a retrying proxy before it":                      {site: "route {\n" + retrying + "\nagent_runs\n}"},
+		"write_timeout":                                   {site: "agent_runs\n" + plain, server: "timeouts {\nwrite 1m\n}", want: []string{warnTimeout}},
+		"cors and session":                                {site: "agent_runs {\ncors https://a.example\n}\n" + plain, want: []string{warnCORS}},
+		"cors and session for other sites":                {site: "agent_runs {\ncors https://a.example\nidentity session {\nsame_site none\n}\n}\n" + plain},
+		"cors and another identity":                       {site: "agent_runs {\ncors https://a.example\nidentity caddy\n}\n" + plain},
+		"anonymous":                                       {site: "agent_runs {\nidentity anonymous\n}\n" + plain, want: []string{warnAnonymous}},
+		"two directives, one server":                      {site: "handle /a/* {\nagent_runs\n" + retrying + "\n}\nhandle {\nagent_runs\n" + retrying + "\n}", want: []string{warnRetries}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGateway(t)

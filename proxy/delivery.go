@@ -233,7 +233,14 @@ func (d *delivery) hasAll(t *tail) bool {
 		return false
 	}
 	sized := rec.Response.Sized && d.pump != nil && rec.Bytes == d.pump.announced()
-	return t.after == rec.LastSeq && (rec.Ending || rec.State == runregistry.Completed || sized)
+	whole := rec.Ending || rec.State == runregistry.Completed || sized || bodiless(d.r.Method, rec.Response.Status)
+	return t.after == rec.LastSeq && whole
+}
+
+// bodiless reports whether an answer ends with its head (RFC 9110, section
+// 6.4.1).
+func bodiless(method string, status int) bool {
+	return method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
 }
 
 // forgetPlain drops a plain answer that nobody can ask for again.

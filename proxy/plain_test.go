@@ -256,6 +256,7 @@ func TestAnswersWithoutABody(t *testing.T) {
 						t.Errorf("%s %d: got %q of run %q", method, status, body, answer.Run())
 					}
 				}
+				synctest.Wait()
 				if rec := s.Snapshot(t, s.newest(t)); rec.State != "completed" || s.calls.Load() != 1 {
 					t.Errorf("%s %d: got %s and %d calls", method, status, rec.State, s.calls.Load())
 				}

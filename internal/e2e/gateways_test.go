@@ -35,7 +35,7 @@ func (p *gateways) start(t *testing.T, url, global string) *testkit.Gateway {
 
 // setup is the configuration of one gateway.
 func (p *gateways) setup(url, global string) testkit.Setup {
-	const quiet = "keepalive off"
+	const quiet = "keepalive off\nimplicit_retry 2s" // what is remembered for retries goes with the rest
 	return testkit.Setup{
 		Global: "store redis " + url + "\nlease " + shortLease.String() + "\n" + global,
 		Sites: map[string]string{

@@ -13,7 +13,14 @@ import (
 const framesPerRun = 2000
 
 func TestAppendAllocatesChunksOnly(t *testing.T) {
-	s := openWith(t, embeddedstore.Options{})
+	for name, o := range map[string]embeddedstore.Options{"memory": {}, "durable": {Path: t.TempDir()}} {
+		t.Run(name, func(t *testing.T) { appendAllocatesChunksOnly(t, o) })
+	}
+}
+
+func appendAllocatesChunksOnly(t *testing.T, o embeddedstore.Options) {
+	t.Helper()
+	s := openWith(t, o)
 	ctx := t.Context()
 	l := running(t, s, runregistry.LogLimits{Bytes: 1 << 20})
 	w, err := s.Watch(ctx, l.Run, true)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -74,6 +75,75 @@ func benchmarkAppend(b *testing.B, watchers int, awake bool) {
 		for i := 0; awake && i < len(watches); i++ {
 			<-watches[i].C
 		}
+	}
+}
+
+// BenchmarkDurableAppend is BenchmarkAppend in a store with a directory: the
+// difference is the price of surviving the process. With "beside" another
+// goroutine starts and ends runs all the time, which syncs the disk.
+func BenchmarkDurableAppend(b *testing.B) {
+	for _, beside := range []bool{false, true} {
+		b.Run(fmt.Sprintf("beside=%v", beside), func(b *testing.B) { benchmarkDurableAppend(b, beside) })
+	}
+}
+
+func benchmarkDurableAppend(b *testing.B, beside bool) {
+	b.Helper()
+	s := embeddedstore.New(embeddedstore.Options{Path: b.TempDir()})
+	defer s.Close()
+	l := running(b, s, runregistry.LogLimits{Bytes: 64 << 20, Frames: 1_000_000})
+	ctx, cancel := context.WithCancel(b.Context())
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer cancel()
+	if beside {
+		others.Go(func() {
+			for ctx.Err() == nil {
+				finishRun(b, s)
+			}
+		})
+	}
+	batch := &runregistry.Batch{Frames: [][]byte{bytes.Repeat([]byte("x"), 120)}}
+	b.ReportAllocs()
+	for b.Loop() {
+		done, err := s.Append(ctx, l, batch)
+		if err != nil {
+			b.Fatal(err)
+		}
+		batch.After = done.Last
+	}
+}
+
+// BenchmarkDurableRun admits, dispatches and settles runs, in so many
+// goroutines: each run waits for three syncs.
+func BenchmarkDurableRun(b *testing.B) {
+	for _, parallel := range []int{1, 64} {
+		b.Run(fmt.Sprintf("parallel=%d", parallel), func(b *testing.B) {
+			s := embeddedstore.New(embeddedstore.Options{Path: b.TempDir()})
+			defer s.Close()
+			b.SetParallelism(parallel)
+			b.RunParallel(func(p *testing.PB) {
+				for p.Next() {
+					finishRun(b, s)
+				}
+			})
+		})
+	}
+}
+
+// finishRun runs a run without frames.
+func finishRun(b *testing.B, s *embeddedstore.Store) {
+	b.Helper()
+	d, err := s.Admit(context.Background(), benchAdmission(runregistry.LogLimits{}))
+	if err == nil {
+		d.Watch.Close()
+		_, err = s.Intend(context.Background(), d.Lease)
+	}
+	if err == nil {
+		_, err = s.Settle(context.Background(), d.Lease, &runregistry.Settlement{State: runregistry.Completed, Keep: time.Second})
+	}
+	if err != nil {
+		b.Error(err)
 	}
 }
 

@@ -14,6 +14,11 @@ const (
 	// process has, and one that could not be opened.
 	lockPoll = 250 * time.Millisecond
 	openPoll = 5 * time.Second
+	// lockPatience is how long callers wait, too, for a directory that is just
+	// being given back: by the store of the configuration before this one, or by
+	// a process that ends.
+	lockPatience = 500 * time.Millisecond
+	handover     = 20 * time.Millisecond
 	// mendPoll is how often it is looked whether a full disk has room again.
 	mendPoll = time.Second
 	// retryRewrite is the pause after a rewrite that failed.
@@ -43,18 +48,18 @@ func (s *Store) keep() {
 // openJournal tries until it works. It reports false when the store was closed
 // before.
 func (s *Store) openJournal() bool {
+	began := time.Now()
 	for told := ""; ; {
 		err := s.load()
-		wait := s.disk.opened(err)
-		if err == nil {
+		wait := handover
+		if !errors.Is(err, journal.ErrLocked) || time.Since(began) >= lockPatience {
+			wait = s.disk.opened(err)
+		}
+		switch {
+		case err == nil:
 			return true
-		}
-		select {
-		case <-s.done:
-			return false
+		case errors.Is(err, errClosed) || wait == handover || told == err.Error():
 		default:
-		}
-		if told != err.Error() {
 			told = err.Error()
 			s.disk.log.Warn("store cannot be opened yet", slog.Any("error", err))
 		}

@@ -56,7 +56,8 @@ func serve(dir string, first int) {
 			fmt.Println(k, err)
 		}()
 	}
-	select {}
+	_, _ = io.Copy(io.Discard, os.Stdin) // for ever, unless the test dies first
+	os.Exit(1)
 }
 
 func serveOne(dir string, k int) error {
@@ -91,11 +92,9 @@ func victims(t *testing.T, dir string, first int) (kill func()) {
 	child := exec.CommandContext(t.Context(), self)
 	child.Env = append(os.Environ(), childDir+"="+dir, childFirst+"="+strconv.Itoa(first))
 	child.Stderr = os.Stderr
-	out, err := child.StdoutPipe()
-	if err == nil {
-		err = child.Start()
-	}
-	if err != nil {
+	_, noInput := child.StdinPipe()
+	out, noOutput := child.StdoutPipe()
+	if err := errors.Join(noInput, noOutput, child.Start()); err != nil {
 		t.Fatal(err)
 	}
 	kill = sync.OnceFunc(func() {
@@ -174,17 +173,10 @@ func TestAnotherProcessHasTheDirectoryUntilItDies(t *testing.T) {
 	if _, err := s.Load(t.Context(), victimRun(7)); !errors.Is(err, runregistry.ErrUnavailable) {
 		t.Fatalf("got error %v while another process has the directory, want %v", err, runregistry.ErrUnavailable)
 	}
+	s.Close()
 	kill()
-	for {
-		rec, err := s.Load(t.Context(), victimRun(7))
-		if err == nil {
-			if rec.LastSeq != 7 {
-				t.Errorf("got %d frames, want 7", rec.LastSeq)
-			}
-			return
-		}
-		if !errors.Is(err, runregistry.ErrUnavailable) {
-			t.Fatalf("got error %v, want %v until the directory is read", err, runregistry.ErrUnavailable)
-		}
+	s = openWith(t, embeddedstore.Options{Path: filepath.Join(dir, "7"), Memory: 1 << 20})
+	if rec, err := s.Load(t.Context(), victimRun(7)); err != nil || rec.LastSeq != 7 {
+		t.Errorf("got error %v once it is dead, want the run of 7 frames", err)
 	}
 }

@@ -35,7 +35,7 @@ func TestScriptsSayWhatTheyTakeAndGive(t *testing.T) {
 		}
 		writes := regexp.MustCompile(`redis\.call\('(HSET|SET|XADD|ZADD|DEL)'|rewrite\(|set_readers\(`).MatchString(text)
 		if writes && !strings.Contains(head, "Sent twice:") {
-			t.Errorf("%s: got no word on what happens when it is sent twice", name)
+			t.Errorf("%s: got no word on what happens when it is sent twice", s.name)
 		}
 	})
 }

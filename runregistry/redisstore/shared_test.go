@@ -42,7 +42,7 @@ func (p *probe) loseTail(id runregistry.RunID, last runregistry.Seq) {
 		key := fmt.Sprintf("ag:{p%02d}:r:%s", id.Partition(), id)
 		log := fmt.Sprintf("ag:{p%02d}:f:%s", id.Partition(), id)
 		if n, err := c.Exists(ctx, key).Result(); n == 0 || err != nil {
-			return nil // on another server
+			return err // nil: it is on another server
 		}
 		frames, err := c.XRange(ctx, log, fmt.Sprintf("(0-%d", last), "+").Result()
 		if err != nil {

@@ -193,7 +193,7 @@ func (ts *tails) counts(all bool) []count {
 	if all {
 		for id, t := range ts.byRun {
 			t.mu.Lock()
-			if t.readers > 0 && !(t.known && t.stands.state.Terminal()) {
+			if t.readers > 0 && (!t.known || !t.stands.state.Terminal()) {
 				ts.dirty[id] = true
 			}
 			t.mu.Unlock()

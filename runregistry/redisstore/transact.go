@@ -3,7 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
@@ -103,4 +103,4 @@ func (s *Store) ended(epoch string, end *runregistry.Settlement) func(e, n *entr
 	}
 }
 
-func epochText(e runregistry.Epoch) string { return fmt.Sprint(uint64(e)) }
+func epochText(e runregistry.Epoch) string { return strconv.FormatUint(uint64(e), 10) }
