@@ -154,6 +154,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //
 //	agent_runs {
 //	    store            embedded | memory {
+//	        path   <directory>
 //	        memory <size>
 //	    }
 //	    store            redis <urls...> {

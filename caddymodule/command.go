@@ -41,8 +41,9 @@ page to ask it, and open the address that it prints:
 
 As with caddy reverse-proxy, a --from address with a host or IP is served over
 HTTPS with a certificate, unless it begins with http:// or ends in port 80.
-Runs are kept in this process, or with --redis in Redis or Valkey, where they
-survive restarts and any number of gateways share them:
+Runs are kept in Caddy's data directory, where they survive restarts (those of
+the demo in memory), or with --redis in Redis or Valkey, where any number of
+gateways share them:
 
   $ caddy agent-runs --to localhost:3000 --redis redis://localhost:6379
 
@@ -137,6 +138,7 @@ func (f commandFlags) caddyfile() (string, error) {
 	line(f.debug, "\tdebug")
 	line(f.internalCerts, "\tlocal_certs")
 	line(f.redis != "", "\tagent_runs {\n\t\tstore redis "+f.redis+"\n\t}")
+	line(f.redis == "" && f.demo, "\tagent_runs {\n\t\tstore memory\n\t}")
 	line(true, "}\n"+f.from+" {")
 	line(f.accessLog, "\tlog")
 	line(!f.demo, "\tagent_runs")

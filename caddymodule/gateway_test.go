@@ -38,6 +38,7 @@ func newGateway(t *testing.T) *gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("XDG_DATA_HOME", filepath.Join(dir, "data")) // runs of another test are none of this one's
 	g := &gateway{t: t, dir: dir, logName: "log"}
 	g.client = &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true, DisableCompression: true,

@@ -241,10 +241,11 @@ func (h *Handler) serveResumePath(w http.ResponseWriter, r *http.Request, next N
 	}
 	if rec == nil {
 		if to.upstreamRun != "" {
+			h.withdrawCORS(w.Header())
 			return pass(h.passThrough(w, r, next))
 		}
 		h.withoutOurs(r)
-		return pass(next(&nothingWriter{ResponseWriter: w}, r))
+		return pass(next(&nothingWriter{ResponseWriter: w, h: h, r: r}, r))
 	}
 	return h.resume(w, r, rec, resumption{choose: h.viewOwn, after: seq, links: h.linksFor(r), dialectShaped: true})
 }
@@ -270,11 +271,19 @@ func (h *Handler) resumeRun(r *http.Request, caller authz.Caller, to target, cur
 // resume path take for "nothing to resume".
 type nothingWriter struct {
 	http.ResponseWriter
+	h       *Handler
+	r       *http.Request
+	begun   bool
 	nothing bool
 }
 
 // WriteHeader implements [http.ResponseWriter].
 func (w *nothingWriter) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		w.begun = true
+		w.h.withdrawCORS(w.Header()) // ours in place of the backend's
+		w.h.crossOrigin(w.ResponseWriter, w.r)
+	}
 	if status == http.StatusNotFound || status == http.StatusMethodNotAllowed {
 		w.nothing = true
 		head := w.Header()
@@ -292,6 +301,9 @@ func (w *nothingWriter) WriteHeader(status int) {
 // Write implements [http.ResponseWriter]; the body of what became 204 goes
 // nowhere.
 func (w *nothingWriter) Write(b []byte) (int, error) {
+	if !w.begun {
+		w.WriteHeader(http.StatusOK)
+	}
 	if w.nothing {
 		return len(b), nil
 	}

@@ -127,6 +127,19 @@ func (h *Handler) crossOrigin(w http.ResponseWriter, r *http.Request) (preflight
 	return true
 }
 
+// withdrawCORS takes our CORS fields back off an answer that turns out to be
+// the backend's alone: two of each would be none.
+func (h *Handler) withdrawCORS(head http.Header) {
+	if len(h.cfg.CORS) == 0 {
+		return
+	}
+	for name := range head {
+		if strings.HasPrefix(name, "Access-Control-") {
+			delete(head, name)
+		}
+	}
+}
+
 func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
 }

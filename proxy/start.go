@@ -123,12 +123,14 @@ func (h *Handler) serveStart(w http.ResponseWriter, s *start, next Next, explici
 		case !whole && explicit:
 			return refuse(codeTooLarge, "The body is larger than request_body allows.")
 		case !whole:
+			h.withdrawCORS(w.Header())
 			return pass(h.passThrough(w, s.r, next))
 		}
 		s.body = body
 	}
 	if dialect.IsControl(s.r.Method, s.r.URL.Path, s.body) {
 		untouched(s.r, s.body)
+		h.withdrawCORS(w.Header())
 		return pass(h.passThrough(w, s.r, next))
 	}
 	if err := h.readStart(s); err != nil {

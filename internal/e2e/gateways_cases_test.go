@@ -63,7 +63,7 @@ func oneActiveRunPerSubject(t *testing.T, on opener) {
 	gate := make(chan struct{})
 	c, stage := on(t, siteGeneric, gatedGeneric(gate, 1))
 	for i := range 4 {
-		c.As("user-" + itoa(i)).Do(t, generate("conv-1")).Want(200).Next()
+		c.As("user-"+itoa(i)).Do(t, generate("conv-1")).Want(200).Next()
 	}
 	close(gate)
 	if stage.Starts() != 4 {

@@ -46,7 +46,6 @@ func TestCase62FiftyReloadsWithRedis(t *testing.T) {
 	}
 	testkit.Eventually(t, "goroutines, sockets and connections at their baseline", func() bool {
 		now := g.Usage(t)
-		t.Logf("%+v %+v %d %d", before, now, connections, len(p.redis.Clients()))
 		return now.Goroutines <= before.Goroutines+5 && now.Files <= before.Files+5 && len(p.redis.Clients()) <= connections+5
 	})
 	close(gate)

@@ -36,13 +36,15 @@ func (p *gateways) start(t *testing.T, url, global string) *testkit.Gateway {
 // setup is the configuration of one gateway.
 func (p *gateways) setup(url, global string) testkit.Setup {
 	const quiet = "keepalive off\nimplicit_retry 2s" // what is remembered for retries goes with the rest
+	// Idle connections to the application are not counted among what is ours.
+	to := p.upstream.Addr() + " {\ntransport http {\nkeepalive off\n}\n}"
 	return testkit.Setup{
 		Global: "store redis " + url + "\nlease " + shortLease.String() + "\n" + global,
 		Sites: map[string]string{
-			siteAuto:    testkit.Site(p.upstream.Addr(), quiet),
-			siteGeneric: genericSite(p.upstream.Addr(), quiet),
-			siteReject:  genericSite(p.upstream.Addr(), quiet, "conversation_busy reject"),
-			siteSession: testkit.Bare(p.upstream.Addr(), quiet),
+			siteAuto:    testkit.Site(to, quiet),
+			siteGeneric: genericSite(to, quiet),
+			siteReject:  genericSite(to, quiet, "conversation_busy reject"),
+			siteSession: testkit.Bare(to, quiet),
 		},
 	}
 }

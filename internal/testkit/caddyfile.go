@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Setup is the configuration of a gateway under test.
@@ -50,15 +51,25 @@ func (s *Setup) render(admin string, ports map[string]int) string {
 	return b.String()
 }
 
-// FreePort returns a loopback port that nobody listens on. It lies below the
-// range that systems take outgoing connections' ports from, so that no client
-// takes it before it is bound.
+// given are the ports that this process has handed out. Caddy shares its
+// sockets, so that two gateways on one port would not even notice.
+var given sync.Map
+
+// FreePort returns a loopback port that nobody listens on, and never the same
+// one twice. It lies below the range that systems take outgoing connections'
+// ports from, so that no client takes it before it is bound.
 func FreePort() (int, error) {
 	for range 100 {
 		port := 12000 + rand.IntN(18000)
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			return port, l.Close()
+		if err != nil {
+			continue
+		}
+		if err := l.Close(); err != nil {
+			return 0, err
+		}
+		if _, taken := given.LoadOrStore(port, true); !taken {
+			return port, nil
 		}
 	}
 	return 0, errors.New("no free port in 100 tries")

@@ -229,9 +229,17 @@ func (g *Gateway) Admin(path string, header http.Header, body []byte) ([]byte, e
 // configuration is loaded all the same.
 func (g *Gateway) Reload(s Setup) error {
 	text := s.render("unix/"+g.admin, g.ports)
-	_, err := g.Admin("/load", http.Header{
-		"Content-Type":  {"text/caddyfile"},
-		"Cache-Control": {"must-revalidate"},
-	}, []byte(text))
+	var err error
+	for range 3 {
+		_, err = g.Admin("/load", http.Header{
+			"Content-Type":  {"text/caddyfile"},
+			"Cache-Control": {"must-revalidate"},
+		}, []byte(text))
+		// The admin endpoint is replaced with every load, and a connection that
+		// still reaches the old one is closed unanswered.
+		if !errors.Is(err, io.EOF) {
+			break
+		}
+	}
 	return err
 }

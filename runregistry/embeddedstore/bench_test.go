@@ -3,6 +3,7 @@ package embeddedstore_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -144,6 +145,37 @@ func finishRun(b *testing.B, s *embeddedstore.Store) {
 	}
 	if err != nil {
 		b.Error(err)
+	}
+}
+
+// BenchmarkOpen opens a directory with 2,000 runs of 50 frames, as a restart
+// does, and waits until it can be used.
+func BenchmarkOpen(b *testing.B) {
+	o := embeddedstore.Options{Path: b.TempDir()}
+	s := embeddedstore.New(o)
+	batch := &runregistry.Batch{}
+	for range 50 {
+		batch.Frames = append(batch.Frames, bytes.Repeat([]byte("x"), 120))
+	}
+	var last runregistry.RunID
+	for range 2000 {
+		l := running(b, s, runregistry.LogLimits{})
+		_, stored := s.Append(b.Context(), l, batch)
+		_, settled := s.Settle(b.Context(), l, &runregistry.Settlement{State: runregistry.Completed})
+		if err := errors.Join(stored, settled); err != nil {
+			b.Fatal(err)
+		}
+		last = l.Run
+	}
+	s.Close()
+	for b.Loop() {
+		s := embeddedstore.New(o)
+		if _, err := s.Load(b.Context(), last); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		s.Close()
+		b.StartTimer()
 	}
 }
 

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,11 +23,21 @@ type clients struct {
 const reloadCluster = 2 * time.Second
 
 func newClients(o *Options) clients {
+	redis.SetLogger(clientLog{o.Log})
 	return clients{
 		appends: newClient(o, appendLanes(o)),
 		calls:   newClient(o, o.PoolSize),
 		subs:    newClient(o, 1),
 	}
+}
+
+// clientLog takes what the client says. It has one logger for all: the one of
+// the store that was opened last. What matters comes back as an error too.
+type clientLog struct{ log *slog.Logger }
+
+// Printf implements the client's logger.
+func (l clientLog) Printf(ctx context.Context, format string, v ...any) {
+	l.log.DebugContext(ctx, "Redis client", slog.String("text", fmt.Sprintf(format, v...)))
 }
 
 func (c clients) close() {

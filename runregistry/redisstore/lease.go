@@ -1,12 +1,10 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 )
@@ -42,7 +40,7 @@ func (s *Store) renew(ctx context.Context, leases []runregistry.Lease) ([]runreg
 	renewals := make([]runregistry.Renewal, len(leases))
 	for i, l := range leases {
 		r, err := replies[i], errs[i]
-		if redis.IsOOMError(err) { // a lease must not end for want of memory
+		if fullServer(err) { // a lease must not end for want of memory
 			r, err = s.evalRoomy(ctx, s.clients.calls, calls[i])
 		}
 		if err != nil {
@@ -90,21 +88,21 @@ func (s *Store) Expired(ctx context.Context, limit int) ([]runregistry.RunID, er
 	if err := s.ready(ctx); err != nil {
 		return nil, fmt.Errorf("looking for expired leases: %w", err)
 	}
-	ctx, cancel := s.deadline(ctx)
-	defer cancel()
-	due := &redis.ZRangeBy{Min: "-inf", Max: strconv.FormatInt(s.clock.now().UnixMilli(), 10), Count: int64(limit)}
-	pipe := s.clients.calls.Pipeline()
-	cmds := make([]*redis.StringSliceCmd, runregistry.Partitions)
-	for at := range cmds {
-		cmds[at] = pipe.ZRangeByScore(ctx, s.keys.leases(runregistry.Partition(at)), due)
+	calls := make([]*params, runregistry.Partitions)
+	for at := range calls {
+		calls[at] = call(expiredScript).key(s.keys.leases(runregistry.Partition(at))).arg(limit)
 	}
-	_, err := pipe.Exec(ctx)
+	replies, errs := s.evalAll(ctx, s.clients.calls, calls)
 	var ids []runregistry.RunID
-	for _, cmd := range cmds {
-		ids = append(ids, runIDs(cmd.Val())...)
+	var failed error
+	for at, r := range replies {
+		failed = cmp.Or(failed, errs[at])
+		for i := 2; i < len(r); i++ {
+			ids = append(ids, runregistry.RunID(r.text(i)))
+		}
 	}
-	if err != nil && len(ids) == 0 {
-		return nil, fmt.Errorf("looking for expired leases: %w", unavailable(ctx, err))
+	if failed != nil && len(ids) == 0 {
+		return nil, fmt.Errorf("looking for expired leases: %w", failed)
 	}
 	return ids[:min(len(ids), limit)], nil
 }

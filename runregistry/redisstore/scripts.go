@@ -56,6 +56,7 @@ var (
 	changeScript   = newScript("change", "change")
 	deleteScript   = newScript("delete", "once", "claims")
 	deliverScript  = newScript("deliver", "once")
+	expiredScript  = newScript("expired")
 	prolongScript  = newScript("prolong", "claims")
 	readScript     = newScript("read")
 	readersScript  = newScript("readers", "readers")
@@ -67,7 +68,7 @@ var (
 	// allScripts are for tests: none may be forgotten there.
 	allScripts = []*script{
 		admitScript, attachScript, appendScript, bindScript, changeScript, deleteScript, deliverScript,
-		prolongScript, readScript, readersScript, renewScript, restoreScript, settleScript, takeoverScript,
+		expiredScript, prolongScript, readScript, readersScript, renewScript, restoreScript, settleScript, takeoverScript,
 	}
 )
 
@@ -135,15 +136,19 @@ func (s *Store) eval(ctx context.Context, c redis.Scripter, p *params) (reply, e
 }
 
 // evalRoomy is eval for what must succeed on a server without memory to give:
-// it frees more than it takes.
+// it frees more than it takes. A server that does not know how is still full.
 func (s *Store) evalRoomy(ctx context.Context, c redis.Scripter, p *params) (reply, error) {
-	r, err := s.eval(ctx, c, p)
-	if !redis.IsOOMError(err) {
-		return r, err
+	r, full := s.eval(ctx, c, p)
+	if !fullServer(full) {
+		return r, full
 	}
-	ctx, cancel := s.deadline(ctx)
+	limit, cancel := s.deadline(ctx)
 	defer cancel()
-	return s.take(ctx, time.Now(), p, c.Eval(ctx, p.script.roomy, p.keys, p.args...))
+	r, err := s.take(limit, time.Now(), p, c.Eval(limit, p.script.roomy, p.keys, p.args...))
+	if errors.As(err, new(redis.Error)) {
+		return nil, full
+	}
+	return r, err
 }
 
 // evalAll runs scripts in one pipeline. A server that does not know a script
@@ -200,7 +205,13 @@ func (s *Store) take(ctx context.Context, sent time.Time, p *params, cmd *redis.
 	return r, nil
 }
 
-func unknownScript(err error) bool {
+func unknownScript(err error) bool { return refused(err, "NOSCRIPT") }
+
+// fullServer reports whether a server has no memory to give.
+func fullServer(err error) bool { return refused(err, "OOM") }
+
+// refused reports whether a server refused a command with a code.
+func refused(err error, code string) bool {
 	var e redis.Error
-	return errors.As(err, &e) && strings.HasPrefix(e.Error(), "NOSCRIPT")
+	return errors.As(err, &e) && strings.HasPrefix(e.Error(), code+" ")
 }

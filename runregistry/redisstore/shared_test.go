@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,8 +42,11 @@ func (p *probe) loseTail(id runregistry.RunID, last runregistry.Seq) {
 	p.each(func(ctx context.Context, c *redis.Client) error {
 		key := fmt.Sprintf("ag:{p%02d}:r:%s", id.Partition(), id)
 		log := fmt.Sprintf("ag:{p%02d}:f:%s", id.Partition(), id)
-		if n, err := c.Exists(ctx, key).Result(); n == 0 || err != nil {
-			return err // nil: it is on another server
+		switch n, err := c.Exists(ctx, key).Result(); {
+		case err != nil && strings.HasPrefix(err.Error(), "MOVED "):
+			return nil // it is on another server
+		case n == 0 || err != nil:
+			return err
 		}
 		frames, err := c.XRange(ctx, log, fmt.Sprintf("(0-%d", last), "+").Result()
 		if err != nil {

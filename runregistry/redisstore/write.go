@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 )
 
@@ -34,6 +32,7 @@ func (s *Store) intend(ctx context.Context, l runregistry.Lease) (*runregistry.R
 	})
 	switch {
 	case errors.Is(err, runregistry.ErrSettled):
+		s.tails.ended(e)
 		return e.copied(), err
 	case err != nil:
 		s.lostOwnership(l, err)
@@ -124,7 +123,7 @@ func (s *Store) settle(ctx context.Context, l runregistry.Lease, end *runregistr
 		durable: true,
 	}
 	e, err := s.move(ctx, l.Run, t)
-	if redis.IsOOMError(err) && s.trimAll(ctx, l.Run) == nil {
+	if fullServer(err) && s.trimAll(ctx, l.Run) == nil {
 		e, err = s.move(ctx, l.Run, t)
 	}
 	switch {
@@ -162,7 +161,7 @@ func (s *Store) usable(ctx context.Context, id runregistry.RunID) error {
 // no longer ours to write. A run that Redis has lost stays ours.
 func (s *Store) lostOwnership(l runregistry.Lease, err error) {
 	switch {
-	case errors.Is(err, runregistry.ErrFenced):
+	case errors.Is(err, runregistry.ErrFenced), errors.Is(err, runregistry.ErrSettled):
 		s.tails.disown(l)
 	case errors.Is(err, runregistry.ErrNoRun):
 		s.tails.doubt(l.Run)

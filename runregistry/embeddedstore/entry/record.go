@@ -66,8 +66,10 @@ func (w *wire) response(r **runregistry.Response) {
 	there := *r != nil
 	w.bool(&there)
 	switch {
-	case !there:
+	case !there && w.reading:
 		*r = nil
+		return
+	case !there:
 		return
 	case w.reading:
 		*r = new(runregistry.Response)

@@ -60,7 +60,9 @@ func (w *wire) int(v *int64) {
 func number[T ~int | ~int64 | ~uint8 | ~uint64](w *wire, v *T) {
 	n := uint64(*v)
 	w.uint(&n)
-	*v = T(n)
+	if w.reading { // what is written may be shared with readers
+		*v = T(n)
+	}
 }
 
 func (w *wire) bool(v *bool) {
@@ -69,7 +71,9 @@ func (w *wire) bool(v *bool) {
 		n = 1
 	}
 	w.uint(&n)
-	*v = n != 0
+	if w.reading {
+		*v = n != 0
+	}
 }
 
 // time keeps a moment to the nanosecond, without its monotonic reading.
