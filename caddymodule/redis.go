@@ -205,6 +205,9 @@ func (r Redis) wait() (int, error) {
 // resolve replaces placeholders and reads what is needed to connect. It does
 // not connect.
 func (r *Redis) resolve() error {
+	if err := r.check(); err != nil { // it tells more than what fails later
+		return err
+	}
 	wait, err := r.wait()
 	if err != nil {
 		return err

@@ -114,6 +114,9 @@ type batch struct {
 	frames   [][]byte
 	progress runregistry.Progress
 	changed  bool // progress holds something
+	// sent is what the store is given; a new one for each frame would be the
+	// only allocation on its way.
+	sent runregistry.Batch
 }
 
 func (b *batch) reset() {

@@ -24,7 +24,7 @@ func replayed(t *testing.T, s *site, run, name string) dialect.Snapshot {
 		var f frame.Frame
 		block := frame.AppendEvent(nil, map[bool]string{true: e.Name}[e.Name != "message"], []byte(e.Data))
 		frame.Parse(frame.SSE, block, &f)
-		folder.Fold(uint64(i)+1, &f) //nolint:gosec // an index
+		folder.Fold(uint64(i)+1, &f)
 	}
 	return folder.Snapshot()
 }
@@ -109,7 +109,7 @@ func TestALongRunIsFoldedEveryHalfMinute(t *testing.T) {
 			t.Fatalf("the stored snapshot covers %d, the log begins at %d (%v)", rec.SnapshotSeq, rec.FirstSeq, err)
 		}
 		snapshot := snapshotOf(t, s, started.Run())
-		if want := strings.Repeat("abcdefghijklmnopqrstuvwxyz", 4)[:int(rec.SnapshotSeq)]; !strings.HasPrefix(snapshot.Text, want) || snapshot.Truncated { //nolint:gosec // small
+		if want := strings.Repeat("abcdefghijklmnopqrstuvwxyz", 4)[:int(rec.SnapshotSeq)]; !strings.HasPrefix(snapshot.Text, want) || snapshot.Truncated {
 			t.Errorf("got %q, truncated %v, want at least %q", snapshot.Text, snapshot.Truncated, want)
 		}
 	})

@@ -68,13 +68,14 @@ func (w *window) all() runregistry.Batch {
 // store appends the batch; p.mu must be held. While the store is away the
 // batch waits and grows; a store that lost its tail gets it back first.
 func (p *pump) store() error {
-	b := runregistry.Batch{After: p.last, Frames: p.batch.frames}
+	b := &p.batch.sent
+	*b = runregistry.Batch{After: p.last, Frames: p.batch.frames}
 	if p.batch.changed {
 		b.Progress = &p.batch.progress
 	}
-	appended, err := p.engine.store.Append(p.storeCtx, p.lease, &b)
+	appended, err := p.engine.store.Append(p.storeCtx, p.lease, b)
 	if gap, lost := errors.AsType[*runregistry.GapError](err); lost {
-		appended, err = p.refill(gap.Last, &b)
+		appended, err = p.refill(gap.Last, b)
 	}
 	switch {
 	case errors.Is(err, runregistry.ErrUnavailable):
@@ -90,7 +91,7 @@ func (p *pump) store() error {
 		p.cancel(errStopped)
 		return nil
 	}
-	p.committed(appended.Last, &b)
+	p.committed(appended.Last, b)
 	return nil
 }
 

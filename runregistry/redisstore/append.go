@@ -12,6 +12,7 @@ import (
 type batch struct {
 	after  runregistry.Seq
 	frames [][]byte
+	asked  question
 }
 
 func copyBatch(b *runregistry.Batch) *batch {
@@ -36,6 +37,7 @@ func (s *Store) append(ctx context.Context, l runregistry.Lease, b *runregistry.
 		return runregistry.Appended{}, err
 	}
 	own := copyBatch(b)
+	own.asked = s.tails.asking(l.Run)
 	for fresh := false; ; fresh = true {
 		e, n, err := s.progress(ctx, l, b.Progress, fresh)
 		if err != nil {
@@ -147,7 +149,7 @@ func (t *tail) grown(l runregistry.Lease, b *batch, n *entry, r reply) {
 		t.wakeLocked()
 		return
 	}
-	t.learnLocked(st, t.turn)
+	t.learnLocked(st, b.asked)
 	frames := make([]runregistry.Frame, stored)
 	for i := range frames {
 		seq := last - runregistry.Seq(stored) + 1 + runregistry.Seq(i)

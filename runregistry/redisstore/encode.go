@@ -71,6 +71,7 @@ type entry struct {
 	growth uint64 // the part of the revision that appends count
 	turns  string // generation of the deliveries
 	owner  runregistry.InstanceID
+	asked  question // when it was read
 }
 
 func newToken() string { return rand.Text()[:16] }

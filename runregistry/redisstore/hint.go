@@ -74,6 +74,7 @@ func (f *follower) gap() {
 	t := f.tail
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.heard = 0 // the server may have lost what it announced
 	t.doubtLocked()
 	t.wakeLocked()
 }
@@ -82,9 +83,11 @@ func (f *follower) gap() {
 // is known makes the next read ask Redis.
 func (t *tail) followLocked(h *hint) {
 	end := h.first + runregistry.Seq(h.count) - 1
+	t.heard = max(t.heard, h.revision)
 	switch {
 	case !t.known || t.checked.IsZero():
-		return // the read that follows finds out
+		t.at.turn++ // the read that follows finds out
+		return
 	case end <= t.stands.last:
 		return // heard before
 	case h.first > t.stands.last+1:
@@ -93,6 +96,6 @@ func (t *tail) followLocked(h *hint) {
 	}
 	st := t.stands
 	st.state, st.last, st.first, st.revision = h.state, end, h.oldest, h.revision
-	t.learnLocked(st, t.turn)
+	t.learnLocked(st, t.at)
 	t.window.add(h.frames)
 }

@@ -47,7 +47,7 @@ func FuzzHint(f *testing.F) {
 func followed() *tail {
 	t := &tail{clock: new(clock)}
 	t.watchers = []*watcher{{c: make(chan struct{}, 1)}}
-	t.learn(standing{state: runregistry.Running, first: 1, last: 2, revision: 5}, 0)
+	t.learn(standing{state: runregistry.Running, first: 1, last: 2, revision: 5}, question{})
 	t.window.add(numbered(1, 2, 1))
 	return t
 }
@@ -97,6 +97,29 @@ func TestResubscriptionIsAGap(t *testing.T) {
 	}
 	if len(tail.watchers[0].c) != 1 {
 		t.Error("got no hint")
+	}
+}
+
+// An answer to a question that was asked before a change was announced must not
+// make readers rest: nothing would wake them again.
+func TestAnswerFromBeforeAnAnnouncementIsNotBelieved(t *testing.T) {
+	for _, announced := range []string{"C", "F 4 1 1 2 7 1\n1:d"} {
+		tail := followed()
+		(&follower{tail}).gap()
+		asked := tail.asking()
+		(&follower{tail}).message(announced)
+		tail.learn(standing{state: runregistry.Running, first: 1, last: 3, revision: 6}, asked)
+		if _, ok := tail.after(3); ok {
+			t.Errorf("%q: got an answer from memory, want Redis to be asked again", announced)
+		}
+	}
+	tail := followed()
+	(&follower{tail}).gap()
+	asked := tail.asking()
+	(&follower{tail}).message("F 3 1 1 2 6 1\n1:c")
+	tail.learn(standing{state: runregistry.Running, first: 1, last: 3, revision: 6}, asked)
+	if _, ok := tail.after(3); !ok {
+		t.Error("got Redis asked again, want an answer believed that knows what was announced")
 	}
 }
 

@@ -115,7 +115,7 @@ func (ts *tails) restored(n *entry, b *batch, now time.Time) {
 	for i, data := range b.frames {
 		frames[i] = runregistry.Frame{Seq: b.after + 1 + runregistry.Seq(i), At: now, Data: data}
 	}
-	t.learnLocked(standingOf(n), t.turn)
+	t.learnLocked(standingOf(n), t.at)
 	t.window.add(frames)
 	t.wakeLocked()
 }

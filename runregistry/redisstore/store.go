@@ -171,13 +171,21 @@ func (s *Store) loadAll(ctx context.Context, ids []runregistry.RunID) ([]*entry,
 	defer cancel()
 	pipe := s.clients.calls.Pipeline()
 	cmds := make([]*redis.MapStringStringCmd, len(ids))
+	asked := make([]question, len(ids))
 	for i, id := range ids {
+		asked[i] = s.tails.asking(id)
 		cmds[i] = pipe.HGetAll(ctx, s.keys.run(id))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, unavailable(ctx, err)
 	}
-	return s.parseAll(ids, cmds)
+	entries, err := s.parseAll(ids, cmds)
+	for i, e := range entries {
+		if e != nil {
+			e.asked = asked[i]
+		}
+	}
+	return entries, err
 }
 
 func (s *Store) parseAll(ids []runregistry.RunID, cmds []*redis.MapStringStringCmd) ([]*entry, error) {

@@ -40,8 +40,9 @@ type tail struct {
 
 	known   bool // there is a standing
 	stands  standing
-	checked time.Time // when Redis last said so
-	turn    uint64    // grows with everything that is learned
+	checked time.Time // since when it is believed; zero: it is not
+	heard   uint64    // highest revision that was ever announced
+	at      question  // what was learned so far
 	window  window
 
 	alarm *time.Timer // wakes the watchers when frames or record expire
@@ -54,37 +55,49 @@ type watcher struct {
 	reading bool
 }
 
-// learnLocked takes what Redis said now. A reply that was overtaken counts only
-// if it knows more.
-func (t *tail) learnLocked(st standing, asked uint64) {
-	if t.known && asked != t.turn && st.revision < t.stands.revision {
+// question remembers what was known when Redis was asked something, so that an
+// answer that was overtaken is not believed.
+type question struct {
+	turn   uint64 // grows with everything that is learned
+	doubts uint64 // grows with every change that was announced but not told
+}
+
+// learnLocked takes what Redis answered. If more was learned meanwhile an answer
+// counts only if it knows no less; it is believed only if it knows all that was
+// announced.
+func (t *tail) learnLocked(st standing, asked question) {
+	overtaken := asked != t.at
+	if t.known && overtaken && st.revision < t.stands.revision {
 		return
 	}
 	if t.known && st.last < t.stands.last {
 		t.window.cut(st.last)
 	}
-	t.known, t.stands, t.checked = true, st, time.Now()
-	t.turn++
+	t.known, t.stands = true, st
+	if !overtaken || asked.doubts == t.at.doubts && st.revision >= t.heard {
+		t.checked = time.Now()
+	}
+	t.at.turn++
 	t.setAlarmLocked()
 }
 
-func (t *tail) learn(st standing, asked uint64) {
+func (t *tail) learn(st standing, asked question) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.learnLocked(st, asked)
 }
 
 // asking returns what to hand to learnLocked together with the answer.
-func (t *tail) asking() uint64 {
+func (t *tail) asking() question {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.turn
+	return t.at
 }
 
 // doubtLocked makes the next read ask Redis.
 func (t *tail) doubtLocked() {
 	t.checked = time.Time{}
-	t.turn++
+	t.at.doubts++
 }
 
 func (t *tail) wakeLocked() {

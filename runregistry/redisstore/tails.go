@@ -30,6 +30,14 @@ func (ts *tails) get(id runregistry.RunID) *tail {
 	return ts.byRun[id]
 }
 
+// asking is the question about a run that is about to be asked.
+func (ts *tails) asking(id runregistry.RunID) question {
+	if t := ts.get(id); t != nil {
+		return t.asking()
+	}
+	return question{}
+}
+
 // openLocked returns the tail of a run, a new one if need be.
 func (ts *tails) openLocked(id runregistry.RunID) *tail {
 	t := ts.byRun[id]
@@ -78,7 +86,7 @@ func (ts *tails) owned(e *entry, epoch runregistry.Epoch) {
 		return
 	}
 	t.epoch, t.entry, t.held = epoch, e, e.claims
-	t.learnLocked(standingOf(e), t.turn)
+	t.learnLocked(standingOf(e), e.asked)
 	t.wakeLocked()
 }
 
@@ -86,7 +94,7 @@ func (ts *tails) owned(e *entry, epoch runregistry.Epoch) {
 func (ts *tails) changed(e *entry) {
 	ts.with(e.rec.ID, func(t *tail) {
 		t.entry = nil // the owner reads it again
-		t.learnLocked(standingOf(e), t.turn)
+		t.learnLocked(standingOf(e), e.asked)
 		t.wakeLocked()
 	})
 }
@@ -95,7 +103,7 @@ func (ts *tails) changed(e *entry) {
 func (ts *tails) ended(e *entry) {
 	ts.with(e.rec.ID, func(t *tail) {
 		t.epoch, t.entry = 0, nil
-		t.learnLocked(standingOf(e), t.turn)
+		t.learnLocked(standingOf(e), e.asked)
 		t.wakeLocked()
 	})
 }
