@@ -185,7 +185,7 @@ func (s *sharedEngine) newStore() (backing, error) {
 		return store, nil
 	}
 	o := s.config.opts
-	o.Log = s.log.Logger
+	o.Credentials, o.Log = s.credentials, s.log.Logger
 	return redisstore.Open(o)
 }
 

@@ -97,7 +97,6 @@ func TestABrowserIsItsCookie(t *testing.T) {
 		attacker := g.Client("").With("Cookie", cookie).With(name, value)
 		attacker.Do(t, testkit.Chat("", "go")).Problem(http.StatusForbidden, "csrf_rejected")
 		attacker.Do(t, testkit.Ask{Method: http.MethodPost, Path: "/_runs/" + first.Run() + "/cancel"}).Problem(http.StatusForbidden, "csrf_rejected")
-
 	}
 	if stage.Starts() != 1 {
 		t.Errorf("got %d upstream calls, want 1", stage.Starts())

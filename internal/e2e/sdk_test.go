@@ -28,7 +28,7 @@ func installSDK(t *testing.T) string {
 	testkit.RequireProgram(t, "node")
 	npm := testkit.RequireProgram(t, "npm")
 	sdk.once.Do(func() {
-		if sdk.folder, sdk.err = os.MkdirTemp("", "sdk"); sdk.err != nil {
+		if sdk.folder, sdk.err = os.MkdirTemp("", "sdk"); sdk.err != nil { //nolint:usetesting // every test of the package uses it
 			return
 		}
 		if sdk.err = os.CopyFS(sdk.folder, os.DirFS("sdk")); sdk.err != nil {

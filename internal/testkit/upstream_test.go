@@ -42,7 +42,7 @@ func TestUpstreamPlaysAScriptFile(t *testing.T) {
 	if !c.AwaitEnd(t) {
 		t.Error("script counts as broken off, want it complete")
 	}
-	if a.Header.Get("X-Test") != "v" || c.Method != "POST" || c.URI != "/x?y" || string(c.Body) != "hello" {
+	if a.Header.Get("X-Test") != "v" || c.Method != http.MethodPost || c.URI != "/x?y" || string(c.Body) != "hello" {
 		t.Errorf("got header %q and call %s %s %q", a.Header.Get("X-Test"), c.Method, c.URI, c.Body)
 	}
 }

@@ -102,7 +102,7 @@ func TestOpeningDropsWhatExpiredMeanwhile(t *testing.T) {
 		sing(t, s, "k", time.Second)
 		s.Close()
 		time.Sleep(time.Minute)
-		s = openIn(t, dir)
+		openIn(t, dir)
 		synctest.Wait()
 		if names := found(t, dir); names != nil {
 			t.Errorf("got the canary in %v after its time", names)

@@ -53,7 +53,7 @@ func serve(dir string, first int) {
 			err := serveOne(filepath.Join(dir, strconv.Itoa(k)), k)
 			out.Lock()
 			defer out.Unlock()
-			fmt.Println(k, err)
+			fmt.Fprintln(os.Stdout, k, err)
 		}()
 	}
 	_, _ = io.Copy(io.Discard, os.Stdin) // for ever, unless the test dies first

@@ -45,7 +45,7 @@ func (a agenda) Swap(i, j int) {
 
 // Push implements [heap.Interface].
 func (a *agenda) Push(x any) {
-	d := x.(*deadline) //nolint:errcheck // only put calls it
+	d := x.(*deadline)
 	*a = append(*a, d)
 	d.index = len(*a)
 }

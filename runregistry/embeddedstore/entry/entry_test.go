@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -54,8 +55,8 @@ func fill(t *testing.T, v reflect.Value, n *int64) {
 			v.Set(reflect.ValueOf(time.Unix(1_700_000_000, *n)))
 			return
 		}
-		for i := range v.NumField() {
-			fill(t, v.Field(i), n)
+		for _, field := range v.Fields() {
+			fill(t, field, n)
 		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
@@ -122,8 +123,12 @@ func TestEveryFieldComesBack(t *testing.T) {
 	b = AppendGone(b, 1<<63)
 	b = AppendKey(b, &key)
 	want := []any{
-		start, about[runregistry.Record]{2, rec}, about[Ties]{3, ties}, about[string]{4, "snapshot"},
-		about[runregistry.Delivery]{5, delivery}, Run(1 << 63), key,
+		start,
+		about[runregistry.Record]{2, rec},
+		about[Ties]{3, ties},
+		about[string]{4, "snapshot"},
+		about[runregistry.Delivery]{5, delivery},
+		Run(1 << 63), key,
 	}
 	if got := hear(t, b); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
@@ -168,7 +173,7 @@ func TestFieldsMayBeAddedAtTheEnd(t *testing.T) {
 	if got := hear(t, w.end(0)); !reflect.DeepEqual(got, []any{older}) {
 		t.Errorf("older: got %+v, want %+v", got, older)
 	}
-	newer := wire{b: append(b[:len(b):len(b)], "more"...)}
+	newer := wire{b: append(slices.Clip(b), "more"...)}
 	if got := hear(t, newer.end(0)); !reflect.DeepEqual(got, []any{key}) {
 		t.Errorf("newer: got %+v, want %+v", got, key)
 	}
@@ -186,7 +191,7 @@ func TestAnUnknownKindIsReported(t *testing.T) {
 func TestWhatIsCutShortIsReported(t *testing.T) {
 	b := AppendFrames(AppendGone(nil, 9), 3, 7, time.Unix(1, 0), [][]byte{[]byte("a")})
 	gone := len(AppendGone(nil, 9))
-	for end := range len(b) {
+	for end := range b {
 		err := Read(b[:end], new(heard))
 		if whole := end == 0 || end == gone; whole != (err == nil) {
 			t.Errorf("%d bytes: got error %v", end, err)

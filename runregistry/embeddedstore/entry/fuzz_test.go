@@ -10,7 +10,6 @@ import (
 // teller writes down again what it hears.
 type teller struct {
 	b      []byte
-	run    Run
 	frames []runregistry.Frame
 	total  int // what was heard, in elements
 }
@@ -20,12 +19,14 @@ func (w *teller) Record(r Run, rec *runregistry.Record) {
 	w.b = AppendRecord(w.b, r, rec)
 	w.total += 1 + len(rec.Aliases)
 }
-func (w *teller) Ties(r Run, t Ties)                     { w.b = AppendTies(w.b, r, t); w.total++ }
-func (w *teller) Snapshot(r Run, b []byte)               { w.b = AppendSnapshot(w.b, r, b); w.total++ }
+func (w *teller) Ties(r Run, t Ties)       { w.b = AppendTies(w.b, r, t); w.total++ }
+func (w *teller) Snapshot(r Run, b []byte) { w.b = AppendSnapshot(w.b, r, b); w.total++ }
+
 func (w *teller) Delivery(r Run, d runregistry.Delivery) { w.b = AppendDelivery(w.b, r, d); w.total++ }
 func (w *teller) Gone(r Run)                             { w.b = AppendGone(w.b, r); w.total++ }
 func (w *teller) Key(k *Key)                             { w.b = AppendKey(w.b, k); w.total++ }
 func (w *teller) Frame(_ Run, f runregistry.Frame)       { w.frames = append(w.frames, f); w.total++ }
+
 func (w *teller) Frames(r Run) {
 	if len(w.frames) > 0 {
 		w.b = AppendPage(w.b, r, w.frames)
