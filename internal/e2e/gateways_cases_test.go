@@ -14,7 +14,6 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // Redis. Requests go to them in turn, so hardly anybody speaks to the owner of
 // a run twice.
 func TestCasesHoldBehindALoadBalancer(t *testing.T) {
-	t.Parallel()
 	p := startGateways(t, 2, "")
 	for name, body := range map[string]func(*testing.T, opener){
 		"06 disconnect keeps run":                disconnectKeepsRun,

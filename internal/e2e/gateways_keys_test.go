@@ -85,8 +85,7 @@ func (s *ttlScan) end(t *testing.T) {
 // ends of every kind, after refusals and after the death of a gateway. When
 // the retention is over nothing is left.
 func TestCase57EveryKeyHasADeadline(t *testing.T) {
-	t.Parallel()
-	p := startGateways(t, 2, "frame_retention 1s\nrecord_retention 3s")
+	p := startGateways(t, 2, "frame_retention 3s\nrecord_retention 12s")
 	scan := startTTLScan(t, p.redis)
 	c, stage := p.on(t, siteReject, gatedGeneric(closedGate(), 3))
 	for i := range 30 {
@@ -122,7 +121,6 @@ func TestCase57EveryKeyHasADeadline(t *testing.T) {
 // TestCase58ManyViewersSmallPool: the connections to Redis do not grow with the
 // viewers, and nobody waits for one.
 func TestCase58ManyViewersSmallPool(t *testing.T) {
-	t.Parallel()
 	const viewers, runs, most = 300, 60, 20
 	p := startGateways(t, 0, "")
 	for range 2 {

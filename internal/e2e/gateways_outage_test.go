@@ -12,7 +12,6 @@ import (
 // two seconds and then twenty times for a moment. Every reader gets every frame
 // once.
 func TestCase59RedisLinkCutMidStream(t *testing.T) {
-	t.Parallel()
 	const frames = 400
 	p := startGateways(t, 0, "")
 	var links []*testkit.Link
@@ -76,7 +75,6 @@ func TestCase59RedisLinkCutMidStream(t *testing.T) {
 // TestCase59RedisAwayForLong keeps Redis away for longer than a transparent
 // reader waits. The run goes on, and is whole when Redis is back.
 func TestCase59RedisAwayForLong(t *testing.T) {
-	t.Parallel()
 	p := startGateways(t, 0, "")
 	link := testkit.NewLink(t, p.redis.Addr())
 	p.all = append(p.all, p.start(t, "redis://"+link.Addr(), "store_grace 500ms"))
@@ -114,7 +112,6 @@ func TestCase59RedisAwayForLong(t *testing.T) {
 // TestGatewaysStartWithoutRedis, answer starts with 503, pass everything else,
 // and serve runs once it is there.
 func TestGatewaysStartWithoutRedis(t *testing.T) {
-	t.Parallel()
 	p := startGateways(t, 0, "")
 	p.redis.Kill()
 	p.all = append(p.all, p.start(t, p.redis.URL(), ""))

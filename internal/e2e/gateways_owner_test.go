@@ -15,7 +15,6 @@ const soon = 2 * time.Second
 // TestStopReachesTheOwnerFromElsewhere within two seconds, and both answers
 // tell the same.
 func TestStopReachesTheOwnerFromElsewhere(t *testing.T) {
-	t.Parallel()
 	p := startGateways(t, 2, "")
 	for i := range 5 {
 		stage := p.upstream.Stage(paced(20 * time.Millisecond))
@@ -41,7 +40,6 @@ func TestStopReachesTheOwnerFromElsewhere(t *testing.T) {
 // TestCase33Crash kills the owner of a run. Until its lease has run out nothing
 // is lost; then everything is, in one step.
 func TestCase33Crash(t *testing.T) {
-	t.Parallel()
 	p := startGateways(t, 2, "")
 	stage := p.upstream.Stage(paced(20*time.Millisecond), gatedGeneric(nil, 1))
 	owner, other := p.client(0, siteReject, stage), p.client(1, siteReject, stage)
@@ -90,7 +88,6 @@ func TestCase33Crash(t *testing.T) {
 // TestAFrozenOwnerIsFenced freezes the owner past its lease. What it reads
 // after another gateway took the run over is neither stored nor shown.
 func TestAFrozenOwnerIsFenced(t *testing.T) {
-	t.Parallel()
 	p := startGateways(t, 2, "")
 	stage := p.upstream.Stage(paced(20 * time.Millisecond))
 	owner, other := p.client(0, siteGeneric, stage), p.client(1, siteGeneric, stage)
@@ -123,7 +120,6 @@ func TestAFrozenOwnerIsFenced(t *testing.T) {
 
 // TestAStartingGatewayHarmsNobody: it must not take over what is alive.
 func TestAStartingGatewayHarmsNobody(t *testing.T) {
-	t.Parallel()
 	p := startGateways(t, 1, "")
 	gate := make(chan struct{})
 	stage := p.upstream.Stage(gatedGeneric(gate, 2))

@@ -10,7 +10,6 @@ import (
 // TestCase62FiftyReloadsWithRedis: reloads leave no connection behind, lose no
 // start, and one that names another store is refused while a run goes on.
 func TestCase62FiftyReloadsWithRedis(t *testing.T) {
-	t.Parallel()
 	p := startGateways(t, 1, "")
 	gate := make(chan struct{})
 	stage := p.upstream.Stage(gatedGeneric(gate, 2))

@@ -15,7 +15,6 @@ const bounded = 15 * time.Second
 // away, lets its run finish, and is replaced by another. No frame is lost on the
 // way.
 func TestGatewaysStopTenTimesInARow(t *testing.T) {
-	t.Parallel()
 	p := startGateways(t, 1, "")
 	for i := range 10 {
 		leaver := p.start(t, p.redis.URL(), "shutdown finish 60s")
@@ -72,7 +71,6 @@ func finishesElsewhere(t *testing.T, p *gateways, leaver *testkit.Gateway, conve
 // TestReleaseGivesRunsUp at once: readers elsewhere learn it, and the
 // conversation is free.
 func TestReleaseGivesRunsUp(t *testing.T) {
-	t.Parallel()
 	p := startGateways(t, 1, "")
 	for i := range 5 {
 		leaver := p.start(t, p.redis.URL(), "shutdown release")

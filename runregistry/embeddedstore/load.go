@@ -27,7 +27,7 @@ func (s *Store) load() error {
 	}
 	s.restore(p, runs, now)
 	d.ceiling.Store(2*j.Size() + d.slack)
-	if found.Files > 100 {
+	if found.Files > 0 {
 		s.litter(0) // not all of what they hold counts
 	}
 	d.journal.Store(j)
