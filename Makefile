@@ -12,7 +12,7 @@ GOLANGCI_LINT := bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
 
 # How long one package's tests, and one fuzz target, may take.
 TEST_TIMEOUT ?= 20m
-FUZZTIME     ?= 10s
+FUZZTIME     ?= 5s
 
 .PHONY: help
 help: ## list the targets
@@ -34,7 +34,7 @@ test: ## run all tests under the race detector
 # A failure is tried again once: an input that was found is a seed by then and
 # fails again, a worker that a busy machine starved does not.
 .PHONY: fuzz
-fuzz: ## fuzz every target for FUZZTIME (10s)
+fuzz: ## fuzz every target for FUZZTIME (5s)
 	@found=0; \
 	fuzz() { go test -run '^$$' -fuzz "^$$1\$$" -fuzztime $(FUZZTIME) "$$2" </dev/null; }; \
 	while IFS=: read -r file target; do \
