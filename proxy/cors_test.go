@@ -178,5 +178,9 @@ func TestAnswersOfTheBackendAloneKeepItsOwnFields(t *testing.T) {
 		}
 		a := from.Do(t, testkit.Ask{Path: "/api/chat/c-1/stream"}).Want(http.StatusNoContent)
 		open(t, "resume path", a)
+		stranger := s.With("Origin", "https://evil.example").Do(t, testkit.Ask{Path: "/api/chat/c-1/stream"}).Want(http.StatusNoContent)
+		if got := stranger.Header["Access-Control-Allow-Origin"]; len(got) > 0 {
+			t.Errorf("a stranger on a resume path got %q", got)
+		}
 	})
 }

@@ -58,6 +58,24 @@ func TestAReaderThatComesBeforeTheAnswer(t *testing.T) {
 	}
 }
 
+// TestFollowOffDoesNotWaitForTheAnswer: there is nothing to replay yet.
+func TestFollowOffDoesNotWaitForTheAnswer(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newSite(t, after(time.Minute, streams(data(1)...)), generic)
+		go s.Try(t, startChat()) //nolint:errcheck // the run is what counts
+		run := s.newest(t)
+		began := time.Now()
+		for _, ask := range []testkit.Ask{own(run, ""), testkit.Resume(run, "")} {
+			if events := s.Do(t, ask.Query("follow", "off")).Want(http.StatusOK).Rest(); len(events) != 0 {
+				t.Errorf("got %v", testkit.Pairs(events))
+			}
+		}
+		if got := time.Since(began); got > time.Second {
+			t.Errorf("answered after %v", got)
+		}
+	})
+}
+
 // clean removes what differs between two readers of one run: the jitter of the
 // hint, and signs of life.
 func clean(raw []byte) string {

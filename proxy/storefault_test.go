@@ -177,3 +177,47 @@ func TestReadersFindNewFramesWithoutHints(t *testing.T) {
 		testkit.CheckIDs(t, answer.Run(), 1, answer.Rest())
 	})
 }
+
+// TestReadersWaitForAStoreThatIsAway: those that know us are kept alive, the
+// others for ten seconds; whoever is still there misses nothing.
+func TestReadersWaitForAStoreThatIsAway(t *testing.T) {
+	for name, c := range map[string]struct {
+		away    time.Duration
+		aborted bool
+	}{"a moment": {5 * time.Second, false}, "half a minute": {30 * time.Second, true}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s, faults := faulty(t, paced(time.Second, data(60)...), generic)
+				started := s.Do(t, startChat())
+				run := started.Run()
+				control := s.Resume(t, run, "")
+				control.Take(2)
+				began := time.Now()
+				faults.Down()
+				time.AfterFunc(c.away, faults.Up)
+				listening := make(chan []testkit.Event, 1)
+				var broken time.Duration
+				go func() {
+					all, err := started.Events.All()
+					if err != nil {
+						broken = time.Since(began)
+					}
+					listening <- all
+				}()
+				testkit.CheckIDs(t, run, 3, control.Take(48))
+				if alive := len(control.Events.Comments) > 0; alive != (c.away > 15*time.Second) {
+					t.Errorf("got signs of life %v during %v", control.Events.Comments, c.away)
+				}
+				s.Stop(t, run)
+				bare := <-listening
+				testkit.CheckIDs(t, run, 1, bare)
+				if c.aborted && (broken < 10*time.Second || broken > 12*time.Second) {
+					t.Errorf("the transparent reader was aborted after %v, want about 10s", broken)
+				}
+				if !c.aborted && len(bare) < 48 {
+					t.Errorf("the transparent reader got %d frames, want them all", len(bare))
+				}
+			})
+		})
+	}
+}

@@ -118,7 +118,7 @@ func (t *tail) unstreamed(ctx context.Context) tailEnd {
 
 // run delivers until the run ends, the client leaves, or the gateway drains.
 func (t *tail) run(ctx context.Context) tailEnd {
-	defer t.conclude()
+	defer t.stopTimers()
 	live := false
 	for {
 		page, err := t.h.deps.Engine.store.Read(ctx, runregistry.PageQuery{Run: t.rec.ID, After: t.after, Into: t.page[:0], MaxBytes: tailPage})
@@ -240,12 +240,6 @@ func (t *tail) wait(ctx context.Context) (end tailEnd, over bool) {
 			return t.interrupt(), true
 		}
 	}
-}
-
-// conclude leaves the server time to write the end of the body.
-func (t *tail) conclude() {
-	t.stopTimers()
-	t.extend(time.Now()) //nolint:errcheck // the client may be gone
 }
 
 func (t *tail) stopTimers() {

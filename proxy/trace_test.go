@@ -13,6 +13,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry/faultstore"
 )
 
 // traced opens a site whose spans are kept.
@@ -133,6 +135,24 @@ func TestNoSpanIsLeftOpen(t *testing.T) {
 		s.Do(t, testkit.Ask{Path: "/_runs/run_x/events"}).Want(http.StatusNotFound)
 		if got := spans.GetSpans(); len(got) != 0 {
 			t.Errorf("got %d spans of requests that did nothing", len(got))
+		}
+	})
+}
+
+// TestTheSpanOfARunThatWasNotDispatchedEnds too.
+func TestTheSpanOfARunThatWasNotDispatchedEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		spans := tracetest.NewInMemoryExporter()
+		tracer := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)).Tracer("test")
+		var faults *faultstore.Store
+		s := setup{tracer: tracer, store: func(inner runregistry.Store) runregistry.Store {
+			faults = faultstore.Wrap(inner)
+			return faults
+		}}.open(t, streams(data(1)...))
+		faults.Plan(faultstore.Intend, 1, faultstore.Fail())
+		unavailable(t, s.Do(t, startChat()))
+		if got := named(spans.GetSpans(), "agent_run"); len(got) != 1 {
+			t.Errorf("got %d spans of runs that ended, want 1", len(got))
 		}
 	})
 }
