@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -22,8 +23,13 @@ type child struct {
 
 // start runs a program. Its stdin stays open until stop, which is how helpers
 // learn that the harness has gone.
-func start(ctx context.Context, stdout io.Writer, program string, args ...string) (*child, error) {
+// data, if not empty, is where it keeps its files instead of the user's own
+// directory.
+func start(ctx context.Context, stdout io.Writer, data, program string, args ...string) (*child, error) {
 	c := &child{cmd: exec.CommandContext(ctx, program, args...)}
+	if data != "" {
+		c.cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+data)
+	}
 	c.cmd.Stdout, c.cmd.Stderr = stdout, &c.output
 	if stdout == nil {
 		c.cmd.Stdout = &c.output

@@ -57,7 +57,7 @@ func (h *harness) prepare(ctx context.Context) error {
 		}
 	}
 	reader, writer := io.Pipe()
-	source, err := start(ctx, writer, h.self, roleSource)
+	source, err := start(ctx, writer, "", h.self, roleSource)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (h *harness) measure(ctx context.Context, s scenario, sd side) (load.Result
 // load carries a plan out in a process of its own.
 func (h *harness) load(ctx context.Context, plan load.Plan) (load.Result, error) {
 	var stdout bytes.Buffer
-	client, err := start(ctx, &stdout, h.self, roleLoad)
+	client, err := start(ctx, &stdout, "", h.self, roleLoad)
 	if err != nil {
 		return load.Result{}, err
 	}
@@ -167,7 +167,11 @@ func (h *harness) gateway(ctx context.Context, sd side) (*gateway, error) {
 	if err := os.WriteFile(config, []byte(sd.caddyfile(addr, h.addr)), 0o600); err != nil {
 		return nil, fmt.Errorf("writing configuration: %w", err)
 	}
-	c, err := start(ctx, nil, h.caddy, "run", "--adapter", "caddyfile", "--config", config)
+	data, err := os.MkdirTemp(h.dir, "data-") // each gateway begins without runs
+	if err != nil {
+		return nil, fmt.Errorf("making a directory: %w", err)
+	}
+	c, err := start(ctx, nil, data, h.caddy, "run", "--adapter", "caddyfile", "--config", config)
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func TestOutputOfAChildIsKeptAtItsEnd(t *testing.T) {
 }
 
 func TestChildThatFailsSaysWhy(t *testing.T) {
-	c, err := start(t.Context(), nil, "go", "no-such-command")
+	c, err := start(t.Context(), nil, "", "go", "no-such-command")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestChildThatFailsSaysWhy(t *testing.T) {
 }
 
 func TestStopEndsAChildThatWaits(t *testing.T) {
-	c, err := start(t.Context(), nil, "cat")
+	c, err := start(t.Context(), nil, "", "cat")
 	if err != nil {
 		t.Fatal(err)
 	}
