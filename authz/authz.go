@@ -48,8 +48,12 @@ type Caller struct {
 	// defence. It may be set on a caller that is not known: the application's own
 	// cookies travel with the run that such a caller starts.
 	Ambient bool
-	// Expires is when the credential ends; zero for never.
+	// Expires is when the credential is no longer accepted, the leeway of clocks
+	// included; zero for never.
 	Expires time.Time
+	// Claims are those of the token that named the subject; nil for credentials
+	// without claims.
+	Claims *Claims
 	// Shared tells that the subject is not one party (identity anonymous): no
 	// implicit retry, no limits per subject.
 	Shared bool
