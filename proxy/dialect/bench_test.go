@@ -15,6 +15,10 @@ var ordinary = map[string][2]string{
 		`{"id":"chatcmpl-1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"","refusal":null},"finish_reason":null}],"usage":null}`,
 		`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1755137921,"model":"m","service_tier":"default","system_fingerprint":null,"choices":[{"index":0,"delta":{"content":" token"},"logprobs":null,"finish_reason":null}],"usage":null,"obfuscation":"WuQNX"}`,
 	},
+	"openai-completions": {
+		`{"id":"cmpl-1","object":"text_completion","created":1,"choices":[{"text":"","index":0,"logprobs":null,"finish_reason":null}],"model":"m"}`,
+		`{"id":"cmpl-1","object":"text_completion","created":1,"choices":[{"text":" token","index":0,"logprobs":null,"finish_reason":null}],"model":"m"}`,
+	},
 	"openai-responses": {
 		`response.created|{"type":"response.created","sequence_number":0,"response":{"id":"r","model":"m"}}`,
 		`response.output_text.delta|{"type":"response.output_text.delta","sequence_number":9,"item_id":"msg_1","output_index":0,"content_index":0,"delta":" token","logprobs":[],"obfuscation":"x"}`,

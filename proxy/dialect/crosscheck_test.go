@@ -170,8 +170,8 @@ func TestMessagesAgreeWithTheirDeltas(t *testing.T) {
 // has one.
 func TestChatsAgreeWithTheirChunks(t *testing.T) {
 	t.Parallel()
-	for _, name := range of(t, "openai-chat") {
-		d := lookup(t, "openai-chat")
+	for _, name := range append(of(t, "openai-chat"), of(t, "openai-completions")...) {
+		d := streams(t)[name]
 		frames := cut(t, d.Kind, unframed(name, recording(t, name)), 0)
 		var text, stop string
 		var usage any

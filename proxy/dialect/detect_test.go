@@ -35,7 +35,8 @@ func TestAnswersAreRecognised(t *testing.T) {
 
 		{"/v1/chat/completions", fields("Content-Type", sseType), "openai-chat", false},
 		{"/openai/deployments/d/chat/completions", fields("Content-Type", sseType), "openai-chat", false},
-		{"/v1/completions", fields("Content-Type", sseType), "openai-chat", false},
+		{"/v1/completions", fields("Content-Type", sseType), "openai-completions", false},
+		{"/openai/deployments/d/completions", fields("Content-Type", sseType), "openai-completions", false},
 		{"/v1/responses", fields("Content-Type", sseType), "openai-responses", false},
 		{"/responses", fields("Content-Type", sseType), "openai-responses", false},
 		{"/surveys/1/responses", fields("Content-Type", sseType), "generic", false},
@@ -64,7 +65,7 @@ var firstFrames = []struct{ hint, frame, want string }{
 	{"generic", `{"id":"a","object":"chat.completion.chunk","choices":[]}`, "openai-chat"},
 	{"generic", `{"id":"a", "object": "chat.completion.chunk", "choices": [{"delta":{}}]}`, "openai-chat"},
 	{"generic", `{"choices":[],"id":"","object":"","prompt_filter_results":[]}`, "openai-chat"},
-	{"generic", `{"object":"text_completion","choices":[{"text":"a"}]}`, "openai-chat"},
+	{"generic", `{"object":"text_completion","choices":[{"text":"a"}]}`, "openai-completions"},
 	{"generic", `{"choices":["rock","paper"]}`, "generic"},
 	{"generic", `response.created|{"type":"response.created","response":{"id":"r"}}`, "openai-responses"},
 	{"generic", `{"type":"response.created","response":{"id":"r"}}`, "openai-responses"},

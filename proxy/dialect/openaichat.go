@@ -12,8 +12,7 @@ import (
 )
 
 // openAIChat is Chat Completions of OpenAI and of everybody who speaks like it
-// (Azure, vLLM, llama.cpp, Groq, OpenRouter, DeepSeek, Mistral, ...), and the
-// older Completions.
+// (Azure, vLLM, llama.cpp, SGLang, Groq, OpenRouter, DeepSeek, Mistral, ...).
 //
 // The end marker alone proves nothing: OpenRouter sends it after an error, too.
 // Writer never sends it; there the finish_reason of choice 0 is how the answer
@@ -21,25 +20,32 @@ import (
 var openAIChat = spec{
 	Dialect: Dialect{
 		Name: "openai-chat", Kind: frame.SSE, Wire: sseWire,
-		generations: []string{"/chat/completions", "/v1/completions", "/deployments/*/completions"},
+		generations: []string{"/chat/completions"},
 		certain:     isChatChunk,
+		plausible:   isUnnamedChunk,
 		Failure:     openAIFailure,
 	},
-	find: findChunk, plain: plainChunk,
-	rules: rules{
-		"delta":   {id: "id", model: "model", fold: foldChunk},
-		"telling": {id: "id", model: "model", read: readChunk, fold: foldChunk},
-		"failure": {id: "id", model: "model", fail: paths{"error", ""}, end: true, read: readChunk, fold: foldChunk},
-		"done":    {end: true, bare: true},
-	},
-	words: map[string]meaning{
-		"length": meansCut, "max_tokens": meansCut, "model_length": meansCut,
-		"content_filter": meansFiltered,
-		"refusal":        meansRefused,
-		"error":          meansFailed, "insufficient_system_resource": meansFailed,
-		"abort": meansStopped,
-	},
+	find: findChunk, plain: plainChunk, rules: chunkRules, words: chunkWords,
 }.dialect()
+
+var chunkRules = rules{
+	"delta":   {id: "id", model: "model", fold: foldChunk},
+	"telling": {id: "id", model: "model", read: readChunk, fold: foldChunk},
+	"failure": {id: "id", model: "model", fail: chunkError, end: true, read: readChunk, fold: foldChunk},
+	"done":    {end: true, bare: true},
+}
+
+// chunkError are the places of an error: Groq's own, everybody's, and the whole
+// chunk in the older form of vLLM.
+var chunkError = paths{"x_groq.error", "error", ""}
+
+var chunkWords = map[string]meaning{
+	"length": meansCut, "max_tokens": meansCut, "model_length": meansCut,
+	"content_filter": meansFiltered,
+	"refusal":        meansRefused,
+	"error":          meansFailed, "insufficient_system_resource": meansFailed,
+	"abort": meansStopped,
+}
 
 // What is looked for in a chunk.
 const (
@@ -70,10 +76,16 @@ func findChunk(rs rules, f *frame.Frame) (*rule, []byte) {
 	}
 }
 
-// isFailure: an error object at the top, or the older form of vLLM.
+// isFailure: an error object at the top, Groq's own, or the older form of vLLM.
 func isFailure(data []byte) bool {
 	doc := gjson.ParseBytes(data)
-	return present(doc.Get("error")) || doc.Get("object").Str == "error"
+	return present(doc.Get("error")) || present(doc.Get("x_groq.error")) || doc.Get("object").Str == "error"
+}
+
+// isUnnamedChunk: FastGPT names its frames, and their names matter.
+func isUnnamedChunk(f *frame.Frame) bool {
+	l, _ := findChunk(chunkRules, f)
+	return l != nil && (len(f.Event) == 0 || string(f.Event) == "error" || string(f.Event) == "message") && !isCompletion(f)
 }
 
 // choice0 returns the choice that is the answer.
@@ -215,7 +227,7 @@ func isChatChunk(f *frame.Frame) bool {
 	doc := gjson.ParseBytes(f.Data)
 	object := doc.Get("object").Str
 	return doc.Get("choices").IsArray() &&
-		(object == "chat.completion.chunk" || object == "text_completion" || doc.Get("prompt_filter_results").Exists())
+		(object == "chat.completion.chunk" || doc.Get("prompt_filter_results").Exists()) && len(f.Event) == 0
 }
 
 // openAIFailure is what OpenAI's clients raise as an error; they keep every

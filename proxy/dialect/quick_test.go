@@ -25,38 +25,48 @@ var quickSeeds = []string{
 	`{"choices":[{"index":0,"delta":{"content":"漢`,
 	`{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}`,
 	`{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason"  :"stop"}]}`,
+	`{"id":"c","object":"text_completion","choices":[{"text":"hi","index":0,"logprobs":null,"finish_reason":null}],"model":"m"}`,
+	`{"id":"c","object":"text_completion","choices":[{"index":0,"text":"hi","logprobs":null,"finish_reason":null}],"usage":null}`,
+	`{"choices":[{"text":"a","index":1},{"text":"b","index":0}]}`,
+	`{"choices":[{"text":"a","index":0,"finish_reason":"length"}]}`,
+	`{"choices":[{"text":"a","index":0,"text":"b"}]}`,
+	`{"choices":[{"index":0,"text":"a","delta":{"content":"b"}}]}`,
+	`{"raw":{"choices":[{"text":"no","index":0}]},"choices":[{"text":"yes","index":0}]}`,
 	`{"error":"boom","choices":[{"index":0,"delta":{"content":"a"}}]}`,
 }
 
-// slowly folds frames of the dialect without its quick way.
+// slowly folds frames of the dialects without their quick way.
 func slowly(data string) Snapshot {
-	s := spec{Dialect: *openAIChat, find: findChunk, rules: rules{
-		"delta": {fold: foldChunk}, "telling": {fold: foldChunk},
-		"failure": {fail: paths{"error", ""}, fold: foldChunk}, "done": {bare: true},
-	}}
+	s := spec{Dialect: *openAIChat, find: findChunk, rules: chunkRules}
 	o := folder{spec: &s}
 	o.Fold(1, &frame.Frame{Data: []byte(data), HasData: true})
 	return o.Snapshot()
 }
 
-func quickly(data string) Snapshot {
-	o := openAIChat.NewFolder()
+func quickly(d *Dialect, data string) Snapshot {
+	o := d.NewFolder()
 	o.Fold(1, &frame.Frame{Data: []byte(data), HasData: true})
 	return o.Snapshot()
 }
 
+var quick = []*Dialect{openAIChat, openAICompletions}
+
 func TestTheQuickWayFoldsLikeTheSlowOne(t *testing.T) {
 	taken := 0
 	for _, data := range quickSeeds {
-		if got, want := quickly(data).Text, slowly(data).Text; got != want {
-			t.Errorf("%s: got %q, want %q", data, got, want)
+		for _, d := range quick {
+			if got, want := quickly(d, data).Text, slowly(data).Text; got != want {
+				t.Errorf("%s: %s: got %q, want %q", d.Name, data, got, want)
+			}
 		}
-		if _, ok := plainChunk(&frame.Frame{Data: []byte(data)}); ok {
-			taken++
+		for _, plain := range []func(*frame.Frame) ([]byte, bool){plainChunk, plainCompletion} {
+			if _, ok := plain(&frame.Frame{Data: []byte(data)}); ok {
+				taken++
+			}
 		}
 	}
-	if taken < 2 {
-		t.Errorf("the quick way took %d of the seeds, want at least the two usual ones", taken)
+	if taken < 4 {
+		t.Errorf("the quick ways took %d of the seeds, want at least the four usual ones", taken)
 	}
 }
 
@@ -68,8 +78,10 @@ func FuzzQuickFold(f *testing.F) {
 		if !valid([]byte(data)) || strings.Count(data, `"choices"`) > 1 {
 			return // only whole JSON has a meaning, and doubled members have none
 		}
-		if got, want := quickly(data), slowly(data); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: got %+v, want %+v", data, got, want)
+		for _, d := range quick {
+			if got, want := quickly(d, data), slowly(data); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: %s: got %+v, want %+v", d.Name, data, got, want)
+			}
 		}
 	})
 }

@@ -84,7 +84,7 @@ func digestOfOptional(s *string) *digest {
 
 // dialectOf is the dialect of a recording's folder.
 var dialectOf = map[string]string{
-	"openai-chat": "openai-chat", "openai-chat-compatible": "openai-chat", "openai-completions-legacy": "openai-chat",
+	"openai-chat": "openai-chat", "openai-chat-compatible": "openai-chat", "openai-completions-legacy": "openai-completions",
 	"azure-openai": "openai-chat", "vllm": "openai-chat", "llamacpp": "openai-chat",
 	"openai-responses": "openai-responses", "openai-responses-compatible": "openai-responses",
 	"anthropic-messages": "anthropic-messages", "gemini": "gemini", "ollama": "ollama",
@@ -108,8 +108,11 @@ func streams(t testing.TB) map[string]*dialect.Dialect {
 		for _, e := range entries {
 			if file := e.Name(); file != "MANIFEST.md" && !strings.Contains(file, "with-headings") {
 				d := lookup(t, name)
-				if strings.HasPrefix(file, "responses-") {
+				switch {
+				case strings.HasPrefix(file, "responses-"):
 					d = lookup(t, "openai-responses")
+				case strings.HasPrefix(file, "completions"):
+					d = lookup(t, "openai-completions")
 				}
 				found[folder+"/"+file] = d
 			}

@@ -3,7 +3,7 @@ package dialect
 // all are the dialects. The order is that in which the first frame of a stream
 // is compared with them; no frame is certain for two.
 var all = []*Dialect{
-	openAIChat, openAIResponses, anthropicMessages, gemini, ollama,
+	openAIChat, openAICompletions, openAIResponses, anthropicMessages, gemini, ollama,
 	aiUI, aiData, agUI, langGraph, mcp, generic,
 }
 

@@ -172,8 +172,8 @@ func (s *spec) typeOf(f *frame.Frame) string {
 
 // byEvent finds the rule by the event field, or by a member of the data where
 // there is no such field.
-func byEvent(member string) finder {
-	inData := byMember(member)
+func byEvent(name string) finder {
+	inData := byMember(name)
 	return func(rs rules, f *frame.Frame) (*rule, []byte) {
 		if len(f.Event) == 0 || string(f.Event) == "message" {
 			return inData(rs, f)
@@ -182,18 +182,23 @@ func byEvent(member string) finder {
 	}
 }
 
-// byMember finds the rule by a member of the data.
-func byMember(member string) finder {
+// byMember finds the rule by a member of the data, given as names joined by
+// dots.
+func byMember(name string) finder {
 	return func(rs rules, f *frame.Frame) (*rule, []byte) {
-		if kind, ok := leading(f.Data, member); ok {
+		if kind, ok := leading(f.Data, name); ok {
 			return rs[string(kind)], f.Data
 		}
 		if string(f.Data) == "[DONE]" {
 			return rs["[DONE]"], f.Data
 		}
-		return rs[gjson.GetBytes(f.Data, member).Str], f.Data
+		kind, _ := unquoted(at(f.Data, name))
+		return rs[string(kind)], f.Data
 	}
 }
+
+// byName finds the rule by the event field alone: the data does not tell.
+func byName(rs rules, f *frame.Frame) (*rule, []byte) { return rs[string(f.Event)], f.Data }
 
 // errorOf reads an error object; whole tells that it is a frame of its own,
 // whose type is not the error's.

@@ -60,7 +60,7 @@ func TestKeepalivesAreNoFrames(t *testing.T) {
 func TestDialectsAreFoundByName(t *testing.T) {
 	t.Parallel()
 	want := []string{
-		"openai-chat", "openai-responses", "anthropic-messages", "gemini", "ollama",
+		"openai-chat", "openai-completions", "openai-responses", "anthropic-messages", "gemini", "ollama",
 		"ai-ui-v1", "ai-data-v1", "ag-ui", "langgraph", "mcp", "generic",
 	}
 	if got := dialect.Names(); !slices.Equal(got, want) {

@@ -1,0 +1,106 @@
+package dialect
+
+import (
+	"bytes"
+	"strings"
+)
+
+// member returns the value of a member of an object, as it stands there, or
+// nil. Unlike a search for the name it cannot find a member that stands deeper,
+// and unlike a parse it allocates nothing.
+func member(data []byte, name string) []byte {
+	data = skipSpace(data)
+	if len(data) == 0 || data[0] != '{' {
+		return nil
+	}
+	for {
+		key, rest := cutValue(skipSpace(data[1:]))
+		if rest = skipSpace(rest); len(key) < 2 || key[0] != '"' || len(rest) == 0 || rest[0] != ':' {
+			return nil
+		}
+		value, rest := cutValue(skipSpace(rest[1:]))
+		if string(key[1:len(key)-1]) == name {
+			return value
+		}
+		if data = skipSpace(rest); len(data) == 0 || data[0] != ',' {
+			return nil
+		}
+	}
+}
+
+// at follows the names of a path, which are joined by dots.
+func at(data []byte, path string) []byte {
+	for path != "" && data != nil {
+		var name string
+		name, path, _ = strings.Cut(path, ".")
+		data = member(data, name)
+	}
+	return data
+}
+
+// unquoted returns the content of a string without escapes.
+func unquoted(value []byte) ([]byte, bool) {
+	if len(value) < 2 || value[0] != '"' || bytes.IndexByte(value, '\\') >= 0 {
+		return nil, false
+	}
+	return value[1 : len(value)-1], true
+}
+
+// cutValue cuts the first value off. It is empty if the value has no end.
+func cutValue(data []byte) (value, rest []byte) {
+	end := 0
+	switch {
+	case len(data) == 0:
+	case data[0] == '"':
+		end = endOfString(data)
+	case data[0] == '{', data[0] == '[':
+		end = endOfNested(data)
+	default:
+		if end = bytes.IndexAny(data, ",}] \t\r\n"); end < 0 {
+			end = len(data)
+		}
+	}
+	return data[:end], data[end:]
+}
+
+// endOfString returns the length of a string with its quotes, 0 if it does not
+// end.
+func endOfString(data []byte) int {
+	for i := 1; i < len(data); i++ {
+		next := bytes.IndexByte(data[i:], '"')
+		if next < 0 {
+			return 0
+		}
+		i += next
+		escapes := 0
+		for data[i-1-escapes] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// endOfNested returns the length of an object or array, 0 if it does not end.
+func endOfNested(data []byte) int {
+	depth := 0
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '"':
+			n := endOfString(data[i:])
+			if n == 0 {
+				return 0
+			}
+			i += n - 1
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return 0
+}
