@@ -43,8 +43,8 @@ type Admission struct {
 	// MidStream also matches a delivery that broke after its headers.
 	MidStream bool
 
-	// ActiveLimit is the number of active runs a subject may have; 0 is no
-	// limit.
+	// ActiveLimit is the number of active runs a subject may have, in all its
+	// scopes and on all instances; 0 is no limit.
 	ActiveLimit int
 
 	Retention Retention

@@ -53,6 +53,12 @@ func (k keyspace) active(p runregistry.Partition, s runregistry.Subject) string 
 	return k.part(p) + "s:" + hashed(s.Key())
 }
 
+// guests is a sorted set by time: runs in other partitions that count in the
+// limit of a subject too.
+func (k keyspace) guests(p runregistry.Partition, s runregistry.Subject) string {
+	return k.part(p) + "g:" + hashed(s.Key())
+}
+
 // list and listed are an index: the runs of a subject.
 func (k keyspace) list(p runregistry.Partition, s runregistry.Subject) string {
 	return k.part(p) + "l:" + hashed(s.Key())

@@ -15,7 +15,7 @@ func all(k keyspace, at runregistry.Partition) map[string]string {
 	scope := runregistry.SubjectScope(sub)
 	return map[string]string{
 		"run": k.run(id), "frames": k.frames(id), "readers": k.readers(id), "channel": k.channel(id), "leases": k.leases(at),
-		"op": k.op(at, "t"), "active": k.active(at, sub), "list": k.list(at, sub), "listed": k.listed(at, sub),
+		"op": k.op(at, "t"), "active": k.active(at, sub), "guests": k.guests(at, sub), "list": k.list(at, sub), "listed": k.listed(at, sub),
 		"claim": k.claim(at, sub, "route", runregistry.Digest{1}), "echoes": k.echoes(at, sub, "route", runregistry.Digest{1}),
 		"name": k.name(at, scope, "secret"), "holders": k.holders(at, "d"), "dialogue": k.dialogue(at, "d"), "dialogued": k.dialogued(at, "d"),
 		"upstream": k.upstream(at, scope, "secret"),

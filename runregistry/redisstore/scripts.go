@@ -61,6 +61,7 @@ var (
 	readScript     = newScript("read")
 	readersScript  = newScript("readers", "readers")
 	renewScript    = newScript("renew", "readers")
+	reserveScript  = newScript("reserve", "claims")
 	restoreScript  = newScript("restore", "claims")
 	settleScript   = newScript("settle", "change", "claims")
 	takeoverScript = newScript("takeover")
@@ -68,7 +69,7 @@ var (
 	// allScripts are for tests: none may be forgotten there.
 	allScripts = []*script{
 		admitScript, attachScript, appendScript, bindScript, changeScript, deleteScript, deliverScript,
-		expiredScript, prolongScript, readScript, readersScript, renewScript, restoreScript, settleScript, takeoverScript,
+		expiredScript, prolongScript, readScript, readersScript, renewScript, reserveScript, restoreScript, settleScript, takeoverScript,
 	}
 )
 

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -12,6 +13,17 @@ import (
 
 // start claims everything for a new run, or nothing.
 func (s *Store) start(ctx context.Context, a *runregistry.Admission, found *survey, losers []*entry) (*runregistry.Decision, error) {
+	if err := s.reserve(ctx, a, losers); err != nil {
+		return nil, err
+	}
+	d, err := s.begin(ctx, a, found, losers)
+	if err != nil && !errors.Is(err, runregistry.ErrUnavailable) { // otherwise it may have begun
+		s.withdraw(ctx, a)
+	}
+	return d, err
+}
+
+func (s *Store) begin(ctx context.Context, a *runregistry.Admission, found *survey, losers []*entry) (*runregistry.Decision, error) {
 	now := s.clock.now()
 	n := newEntry(a, found.dialogue, now)
 	_, w, readers, stamp := s.tails.join(a.Run, true)
@@ -67,6 +79,7 @@ func (s *Store) startCall(a *runregistry.Admission, found *survey, n *entry, rea
 	at := a.Run.Partition()
 	p := call(admitScript)
 	s.claimed(p, n)
+	p.key(s.keys.guests(at, a.Subject))
 	echoing, talking := !n.claims.echo.IsZero(), a.Conversation != ""
 	p.arg(found.claim, flag(echoing), max(a.ImplicitWindow, min(echoMemory, a.Retention.Record)).Milliseconds())
 	if echoing {
@@ -118,7 +131,7 @@ func (s *Store) claim(ctx context.Context, a *runregistry.Admission, p *params) 
 	case r.word() == "ok":
 		return nil
 	case r.word() == "limit":
-		return &runregistry.LimitError{Limit: "active_runs_per_subject", Max: a.ActiveLimit}
+		return s.atLimit(ctx, a, r)
 	}
 	return errStale // or it exists, since the reply to the first was lost
 }

@@ -15,6 +15,7 @@ var sharedAdmissionTests = []sharedTest{
 	{"a key answers on every instance", sharedKey},
 	{"a conversation is busy on every instance", sharedConversation},
 	{"a limit counts on every instance", sharedLimit},
+	{"50 parallel starts on two instances share a subject's limit", sharedLimitRace},
 	{"parallel equal requests to two instances are one run", sharedRace},
 	{"a delivery that broke elsewhere is claimed once", sharedDelivery},
 	{"a superseded run of another instance is stopped", sharedSuperseded},
@@ -47,31 +48,60 @@ func sharedLimit(f *pair) {
 	f.start(atMost(2))
 }
 
+func sharedLimitRace(f *pair) {
+	for scope, where := range map[string]func(i int) detail{
+		"the subject's": func(int) detail { return by(bob) },
+		"the tenant's":  func(int) detail { return shared },
+		"both":          func(i int) detail { return alternately(i / 2) },
+	} {
+		outcomes := f.raceBoth(50, func(i int) *runregistry.Admission { return ask(atMost(7), where(i)) })
+		if started, _, refused, _ := count(outcomes); started != 7 || refused != 43 {
+			f.Errorf("scope %s: got %d started and %d refused, want 7 and 43", scope, started, refused)
+		}
+		for _, o := range outcomes {
+			if o.err != nil {
+				f.wantLimit(o.err, 7)
+				continue
+			}
+			f.stop(o.decision.Record.ID) // before the intent that is the end
+		}
+	}
+}
+
 func sharedRace(f *pair) {
 	const requests = 40
-	outcomes := make([]outcome, requests)
-	gate := make(chan struct{})
-	var all sync.WaitGroup
-	for i := range requests {
-		to := []*fixture{f.fixture, f.other}[i%2]
-		all.Go(func() {
-			<-gate
-			d, err := to.Admit(f.ctx, ask(keyed("k"), in("c"), atMost(1)))
-			outcomes[i] = outcome{d, err}
-		})
-	}
-	close(gate)
-	all.Wait()
+	outcomes := f.raceBoth(requests, func(int) *runregistry.Admission { return ask(keyed("k"), in("c"), atMost(1)) })
 	f.wantCount(outcomes, 1, requests-1, 0)
 	_, _, _, runs := count(outcomes)
 	for id := range runs {
 		want(f.fixture, "deliveries", f.load(id).Delivery.Pending, requests)
 	}
-	for _, o := range outcomes {
-		if o.err == nil {
-			o.decision.Watch.Close()
-		}
+}
+
+// raceBoth sends admissions to both instances in turn, at the same moment.
+func (f *pair) raceBoth(n int, request func(i int) *runregistry.Admission) []outcome {
+	f.Helper()
+	outcomes := make([]outcome, n)
+	gate := make(chan struct{})
+	var all sync.WaitGroup
+	for i := range n {
+		to, a := []*fixture{f.fixture, f.other}[i%2], request(i)
+		all.Go(func() {
+			<-gate
+			d, err := to.Admit(f.ctx, a)
+			outcomes[i] = outcome{d, err}
+		})
 	}
+	close(gate)
+	all.Wait()
+	f.Cleanup(func() {
+		for _, o := range outcomes {
+			if o.err == nil {
+				o.decision.Watch.Close()
+			}
+		}
+	})
+	return outcomes
 }
 
 func sharedDelivery(f *pair) {

@@ -14,6 +14,10 @@ var limitTests = []test{
 	{"a superseded run ends without counting twice", limitAfterSuperseded},
 	{"a refused replacement leaves the old run alone", limitBeforeReplacement},
 	{"a busy conversation is told before the limit", limitAfterConversation},
+	{"runs of both scopes of a subject count", limitOfBothScopes},
+	{"a run of either scope makes room when it ends", limitFreedInEitherScope},
+	{"a run superseded in the tenant's scope does not count", limitIgnoresSupersededOfTenant},
+	{"a refused start in the tenant's scope does not count", limitIgnoresRefusedOfTenant},
 }
 
 func atMost(n int) detail {
@@ -72,6 +76,41 @@ func limitBeforeReplacement(f *fixture) {
 func limitAfterConversation(f *fixture) {
 	f.start(atMost(1), in("c"))
 	f.wantBusy(f.refused(atMost(1), in("c"), busy(runregistry.BusyReject)))
+}
+
+func limitOfBothScopes(f *fixture) {
+	f.start(atMost(2), shared)
+	f.start(atMost(2))
+	f.wantLimit(f.refused(atMost(2)), 2)
+	f.wantLimit(f.refused(atMost(2), shared), 2)
+	f.start(atMost(2), shared, by(bob), shared)
+}
+
+func limitFreedInEitherScope(f *fixture) {
+	for range 3 {
+		own, tenants := f.running(atMost(2)), f.running(atMost(2), shared)
+		f.complete(tenants)
+		own2 := f.running(atMost(2))
+		f.wantLimit(f.refused(atMost(2), shared), 2)
+		f.complete(own)
+		tenants = f.running(atMost(2), shared)
+		f.wantLimit(f.refused(atMost(2)), 2)
+		f.complete(own2)
+		f.complete(tenants)
+	}
+}
+
+func limitIgnoresSupersededOfTenant(f *fixture) {
+	f.running(atMost(1), in("c"), shared)
+	f.running(atMost(1), in("c"), shared)
+	f.start(atMost(1), in("c"), shared)
+	f.wantLimit(f.refused(atMost(1)), 1)
+}
+
+func limitIgnoresRefusedOfTenant(f *fixture) {
+	f.start(by(bob), shared, in("c"))
+	f.wantBusy(f.refused(atMost(1), in("c"), shared, busy(runregistry.BusyReject)))
+	f.start(atMost(1))
 }
 
 // boundedTests get the number of bytes that fill the store.

@@ -12,7 +12,9 @@ var parallelTests = []test{
 	{"50 parallel equal requests without key and conversation are 50 runs", parallelKeyless},
 	{"20 parallel requests in one conversation are one run", parallelConversation},
 	{"20 parallel equal requests in one conversation are one run", parallelEchoes},
-	{"parallel requests share a limit", parallelLimit},
+	{"50 parallel starts of a subject share its limit", parallelLimit},
+	{"50 parallel starts in the tenant's scope share a subject's limit", parallelLimitOfTenant},
+	{"50 parallel starts in both scopes share a subject's limit", parallelLimitOfBoth},
 	{"20 parallel replacements leave one holder", parallelReplacements},
 }
 
@@ -114,8 +116,36 @@ func parallelEchoes(f *fixture) {
 }
 
 func parallelLimit(f *fixture) {
-	outcomes := f.race(20, func(int) *runregistry.Admission { return ask(atMost(7)) })
-	f.wantCount(outcomes, 7, 0, 13)
+	f.wantSharedLimit(func(int) detail { return atMost(7) })
+}
+
+func parallelLimitOfTenant(f *fixture) {
+	f.wantSharedLimit(func(int) detail { return shared })
+}
+
+// A store may keep the runs of the two scopes apart; the limit is of both.
+func parallelLimitOfBoth(f *fixture) {
+	f.wantSharedLimit(alternately)
+}
+
+// alternately puts every other request into the tenant's scope.
+func alternately(i int) detail {
+	if i%2 == 0 {
+		return shared
+	}
+	return atMost(7)
+}
+
+// wantSharedLimit starts 50 runs at the same moment, of which 7 may be active.
+func (f *fixture) wantSharedLimit(where func(i int) detail) {
+	f.Helper()
+	outcomes := f.race(50, func(i int) *runregistry.Admission { return ask(atMost(7), where(i)) })
+	f.wantCount(outcomes, 7, 0, 43)
+	for _, o := range outcomes {
+		if o.err != nil {
+			f.wantLimit(o.err, 7)
+		}
+	}
 }
 
 func parallelReplacements(f *fixture) {

@@ -2,8 +2,8 @@
 -- or not at all (promise 1). The conversation is taken from the runs that gave
 -- it away in the same step.
 --
--- KEYS  claims of the new run (take_claims); [echoes]; [conversation's name];
---       per loser: its claims
+-- KEYS  claims of the new run (take_claims); guests of its subject; [echoes];
+--       [conversation's name]; per loser: its claims
 -- ARGV  claims; value of the key that must stand or ''; 1 with echoes, how
 --       long they are remembered (ms); 1 with a conversation, dialogue that
 --       its name must stand for or '', 1 to compare the holders, the holders
@@ -13,11 +13,11 @@
 --       loser: claims, change, 1 if nobody may read it elsewhere, 1 if it
 --       counts in this subject's limit, channel, owner's channel or '', 1 if
 --       it ends and the end
--- says  ok | exists | stale (look again) | limit
+-- says  ok | exists | stale (look again) | limit, guests_of
 --
 -- Sent twice: the second finds the run (exists), and whoever sent it reads its
 -- own token there.
-local c = take_claims()
+local c, guests = take_claims(), key()
 local was = arg()
 local echoes, memory
 if arg() == '1' then echoes = key() end
@@ -47,7 +47,9 @@ for _, l in ipairs(losers) do
   if l.unread == '1' and count_readers(l.claims.readers, instance) > 0 then return say('stale') end
   if l.counts == '1' and redis.call('ZSCORE', l.claims.active, l.claims.id) then freed = freed + 1 end
 end
-if limit > 0 and redis.call('ZCARD', c.active) - freed >= limit then return say('limit') end
+if limit > 0 and redis.call('ZCARD', c.active) + redis.call('ZCARD', guests) - freed >= limit then
+  return say('limit', guests_of(guests))
+end
 
 for _, l in ipairs(losers) do
   rewrite(l.claims.run, l.change)

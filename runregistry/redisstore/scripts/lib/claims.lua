@@ -137,3 +137,11 @@ local function hold(c, ttl)
   outlive(c.active, ttl)
   if c.holders then hold_conversation(c, ttl) end
 end
+
+-- guests_of lists runs of a subject in other partitions that count in its limit
+-- here, the oldest first, and since when.
+local function guests_of(guests)
+  local all = redis.call('ZRANGE', guests, 0, 999, 'WITHSCORES')
+  for i = 2, #all, 2 do all[i] = int(tonumber(all[i])) end
+  return unpack(all)
+end
