@@ -28,7 +28,7 @@ func (h *Handler) admission(s *start) *runregistry.Admission {
 		a.Conversation = runregistry.NewConversationID()
 	}
 	if s.key != "" {
-		a.Key = digest([]byte(s.key))
+		a.Key, a.Attempt, a.Confirmed = digest([]byte(s.key)), s.attempt, s.confirmed
 	}
 	if s.caller.Shared {
 		a.ActiveLimit = 0

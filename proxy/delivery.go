@@ -90,7 +90,7 @@ func (d *delivery) replayable() error {
 	switch {
 	case d.rec.Response != nil && !d.rec.Response.Kept:
 		return refuse(codeNotRetained, "Start again with a new key.")
-	case d.rec.FirstSeq != 1 && d.rec.LastSeq > 0: // expired, or trimmed: not the whole answer
+	case d.r.Method == http.MethodPost && d.rec.FirstSeq != 1 && d.rec.LastSeq > 0: // expired, or trimmed: not the whole answer
 		p := refuse(codeExpired, "The answer is still there as a snapshot.")
 		p.Members = expiredMembers(d.rec, d.links, 1, expiryReason(d.rec))
 		p.Actions = d.rec.ClientActions()

@@ -38,6 +38,7 @@ const (
 	codeRunActive         code = "run_active"
 	codeRunDeleted        code = "run_deleted"
 	codeRunCancelled      code = "run_cancelled"
+	codeRetryUnsafe       code = "retry_unsafe"
 	codeNotRetained       code = "response_not_retained"
 	codeExpired           code = "stream_expired"
 	codeTooLarge          code = "payload_too_large"
@@ -83,6 +84,7 @@ var kinds = map[code]kind{
 	codeRunActive:         {status: http.StatusConflict, title: "The run is active", retryable: true, final: true},
 	codeRunDeleted:        {status: http.StatusConflict, title: "The run of this Idempotency-Key was deleted", final: true},
 	codeRunCancelled:      {status: http.StatusConflict, title: "The run was stopped before it was answered", final: true},
+	codeRetryUnsafe:       {status: http.StatusConflict, title: "Another attempt may repeat an effect", final: true},
 	codeNotRetained:       {status: http.StatusConflict, title: "The answer was too large to be kept", final: true},
 	codeExpired:           {status: http.StatusGone, title: "The frames of this run have expired", final: true},
 	codeTooLarge:          {status: http.StatusRequestEntityTooLarge, title: "The request body is too large"},
@@ -148,6 +150,12 @@ func problemOf(err error) *Problem {
 	}
 	if limit, ok := errors.AsType[*runregistry.LimitError](err); ok {
 		return (&Problem{Code: codeLimit, Detail: limit.Error() + ".", Err: err}).with("limit", limit.Limit)
+	}
+	if unsafe, ok := errors.AsType[*runregistry.UnsafeRetryError](err); ok {
+		return unsafeRetry(unsafe)
+	}
+	if attempt, ok := errors.AsType[*runregistry.AttemptError](err); ok {
+		return noSuchAttempt(attempt)
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return &Problem{Code: codeTooLarge, Detail: "Send a smaller body.", Err: err}

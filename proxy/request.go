@@ -35,6 +35,8 @@ type start struct {
 	named        bool   // the request names the conversation
 	sent         string // the conversation as sent, for the fingerprint
 	key          string
+	attempt      int  // under the key; 0 is the last
+	confirmed    bool // effects may happen again
 	fingerprint  runregistry.Digest
 	implicit     runregistry.Digest
 	links        links

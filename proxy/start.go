@@ -157,6 +157,9 @@ func (h *Handler) readStart(s *start) (err error) {
 	if s.key, err = idempotencyKey(s.r.Header); err != nil {
 		return err
 	}
+	if s.attempt, s.confirmed, err = attemptOf(s.r.Header); err != nil {
+		return err
+	}
 	if s.key == "" {
 		s.key, _ = dialect.RunKey(s.body)
 	}

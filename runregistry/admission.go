@@ -35,6 +35,12 @@ type Admission struct {
 	// KeyConflict answers an active run of the same key with
 	// [*InProgressError] instead of attaching to it.
 	KeyConflict bool
+	// Attempt is the attempt under the key that the request names; 0 is the
+	// last one, whichever that is. One more than the last, once that has ended,
+	// asks for a new generation.
+	Attempt int
+	// Confirmed tells that a person accepted that an effect may happen again.
+	Confirmed bool
 
 	// Implicit is the fingerprint by which a request without a key may be taken
 	// for a retry; zero switches that off.
@@ -131,10 +137,17 @@ func (a *Admission) Resumes(r *Record) bool {
 
 // Repeats reports whether the admission, which carries no key, may be taken
 // for a retry of a delivery of r that broke: r is active or completed, was not
-// stopped, was answered with success or not at all, and is young enough.
+// stopped, was answered with success or not at all, and is young enough, and
+// its log is whole. Nobody who did not name a run is told that it has expired.
 func (a *Admission) Repeats(r *Record, now time.Time) bool {
 	alive := r.State == Queued || r.State == Running || r.State == Waiting || r.State == Completed
-	return alive && answerable(r) && now.Sub(r.CreatedAt) <= a.ImplicitWindow && r.Delivery.claimable(a.MidStream)
+	return alive && answerable(r) && r.whole(now) && now.Sub(r.CreatedAt) <= a.ImplicitWindow && r.Delivery.claimable(a.MidStream)
+}
+
+// whole reports whether the log can be read from its beginning.
+func (r *Record) whole(now time.Time) bool {
+	expired := r.State.Terminal() && !now.Before(r.FramesExpireAt)
+	return r.LastSeq == 0 || r.FirstSeq == 1 && !expired
 }
 
 // answerable reports whether r may answer a request that does not say that it

@@ -27,6 +27,8 @@ func TestImplicitRetriesFindOnlyWhatTheyMayHave(t *testing.T) {
 		{"answered 199", Running, func(r *Record) { r.Response = &Response{Status: 199} }, false, false},
 		{"answered 300", Running, func(r *Record) { r.Response = &Response{Status: 300} }, false, false},
 		{"answered 500", Completed, func(r *Record) { r.Response = &Response{Status: 500} }, false, false},
+		{"trimmed", Running, func(r *Record) { r.LastSeq, r.FirstSeq = 9, 2 }, true, false},
+		{"expired", Completed, func(r *Record) { r.LastSeq, r.FirstSeq, r.FramesExpireAt = 9, 1, born }, false, false},
 		{"delivered", Running, func(r *Record) { r.Delivery = Delivery{} }, true, false},
 	} {
 		r := inState(tt.state)

@@ -12,6 +12,7 @@ type Record struct {
 	ConversationID  string   `json:"conversation_id"`
 	Route           string   `json:"route"`
 	Attempt         int      `json:"attempt"`
+	PreviousAttempt *string  `json:"previous_attempt"`
 	State           string   `json:"state"`
 	StateReason     *string  `json:"state_reason"`
 	Effect          string   `json:"effect"`

@@ -49,10 +49,11 @@ func (s *Store) claim(ctx context.Context, a *runregistry.Admission) (*runregist
 	if r := s.runs.get(a.Run); r != nil {
 		return r.decide(runregistry.MatchNone), 0, nil // the reply to the first was lost
 	}
-	if d, err := s.matchLocked(a, now); d != nil || err != nil {
+	d, last, err := s.matchLocked(a, now)
+	if d != nil || err != nil {
 		return d, 0, err
 	}
-	return s.startLocked(a, now)
+	return s.startLocked(a, last, now)
 }
 
 // abandon forgets a new run that may not be on stable storage. Nobody has its
@@ -72,40 +73,64 @@ func (s *Store) abandon(id runregistry.RunID) {
 	r.watchers.wake()
 }
 
-// matchLocked looks for the run that the request repeats.
-func (s *Store) matchLocked(a *runregistry.Admission, now time.Time) (*runregistry.Decision, error) {
+// matchLocked looks for the run that the request repeats, or for the last
+// attempt, which it is to follow.
+func (s *Store) matchLocked(a *runregistry.Admission, now time.Time) (d *runregistry.Decision, last *run, err error) {
 	acct := s.claims.accounts[a.Subject]
 	switch {
 	case acct == nil:
-		return nil, nil
+		return nil, nil, nil
 	case !a.Key.IsZero():
 		return s.matchKey(acct, a)
 	case a.Implicit.IsZero():
-		return nil, nil
+		return nil, nil, nil
 	}
 	if d := s.matchConversation(a); d != nil {
-		return d, nil
+		return d, nil, nil
 	}
-	return s.matchDelivery(acct, a, now), nil
+	return s.matchDelivery(acct, a, now), nil, nil
 }
 
-func (s *Store) matchKey(acct *account, a *runregistry.Admission) (*runregistry.Decision, error) {
+func (s *Store) matchKey(acct *account, a *runregistry.Admission) (d *runregistry.Decision, last *run, err error) {
 	r, claimed := acct.keys[request{a.Route, a.Key}]
 	switch {
 	case !claimed:
-		return nil, nil
+		return nil, nil, nil
 	case r == nil:
-		return nil, runregistry.ErrDeleted
+		return nil, nil, runregistry.ErrDeleted
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	rec, err := r.snapshot()
 	switch {
-	case r.rec.Fingerprint != a.Fingerprint:
-		return nil, runregistry.ErrKeyReused
-	case a.KeyConflict && r.rec.State.Active():
-		return nil, &runregistry.InProgressError{Run: r.id}
+	case err != nil:
+		return nil, nil, err
+	case rec.Fingerprint != a.Fingerprint:
+		return nil, nil, runregistry.ErrKeyReused
+	case a.KeyConflict && rec.State.Active():
+		return nil, nil, &runregistry.InProgressError{Run: r.id}
 	}
-	return s.attachLocked(r, runregistry.MatchKey), nil
+	again, err := a.Retries(rec)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case again:
+		return nil, r, nil
+	}
+	d, err = s.attachAttempt(a, r)
+	return d, nil, err
+}
+
+// attachAttempt attaches to the attempt that the admission asks for, the last
+// one or one before it.
+func (s *Store) attachAttempt(a *runregistry.Admission, last *run) (*runregistry.Decision, error) {
+	for r := last; r != nil; r = s.runs.get(r.previous) {
+		if !a.Names(r.attempt, last.attempt) {
+			continue
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return s.attachLocked(r, runregistry.MatchKey), nil
+	}
+	return nil, runregistry.ErrDeleted
 }
 
 // matchConversation finds the equal request that keeps the conversation busy.
@@ -174,7 +199,7 @@ func (r *run) decide(m runregistry.Match) *runregistry.Decision {
 
 // startLocked starts a new run, if the conversation is to be had, and the
 // limits leave room. Until that is sure, and journaled, it changes nothing.
-func (s *Store) startLocked(a *runregistry.Admission, now time.Time) (*runregistry.Decision, journal.Position, error) {
+func (s *Store) startLocked(a *runregistry.Admission, last *run, now time.Time) (*runregistry.Decision, journal.Position, error) {
 	losers, err := s.contestLocked(a)
 	if err != nil {
 		return nil, 0, err
@@ -182,9 +207,9 @@ func (s *Store) startLocked(a *runregistry.Admission, now time.Time) (*runregist
 	if err := s.roomLocked(a, losers); err != nil {
 		return nil, 0, err
 	}
-	r := newRun(a, now)
+	r := newRun(a, last, now)
 	r.number = s.births + 1
-	at, err := s.enterLocked(r, losers, now)
+	at, err := s.enterLocked(r, last, losers, now)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -196,8 +221,8 @@ func (s *Store) startLocked(a *runregistry.Admission, now time.Time) (*runregist
 }
 
 // enterLocked stops the runs that give way and claims everything for r, in one
-// step.
-func (s *Store) enterLocked(r *run, losers []*run, now time.Time) (journal.Position, error) {
+// step. The last attempt gives it the key.
+func (s *Store) enterLocked(r, last *run, losers []*run, now time.Time) (journal.Position, error) {
 	next := make([]runregistry.Record, len(losers))
 	for i, l := range losers {
 		l.mu.Lock() // whoever waits for a second lock of a run holds s.mu
@@ -208,6 +233,11 @@ func (s *Store) enterLocked(r *run, losers []*run, now time.Time) (journal.Posit
 	at, err := s.record(journal.New, func(b []byte) []byte {
 		for i, l := range losers {
 			b = s.endingLocked(b, l, &next[i], &runregistry.Settlement{})
+		}
+		if last != nil {
+			ties := s.claims.ties(last)
+			ties.Keyed = false
+			b = entry.AppendTies(b, last.number, ties)
 		}
 		start := s.claims.foresee(r)
 		return entry.AppendStart(b, &start)
@@ -220,6 +250,11 @@ func (s *Store) enterLocked(r *run, losers []*run, now time.Time) (journal.Posit
 	}
 	s.births = r.number
 	s.claims.enter(r)
+	if last != nil {
+		last.mu.Lock()
+		defer last.mu.Unlock()
+		s.scheduleLocked(last) // its key is no longer its own
+	}
 	s.chargeLocked(r) // nobody else knows r yet
 	s.runs.add(r)
 	return at, nil

@@ -60,6 +60,12 @@ func (h *history) may(_ any, err error) {
 	if _, ok := errors.AsType[*runregistry.TransitionError](err); ok {
 		return
 	}
+	if _, ok := errors.AsType[*runregistry.AttemptError](err); ok {
+		return
+	}
+	if _, ok := errors.AsType[*runregistry.UnsafeRetryError](err); ok {
+		return
+	}
 	h.Errorf("got error %v", err)
 }
 
@@ -129,6 +135,7 @@ func (h *history) admit() {
 	if h.coin() {
 		a.Key, a.Implicit, a.ImplicitWindow = runregistry.Digest{}, a.Key, time.Minute
 	}
+	a.Attempt, a.Confirmed = h.rng.IntN(4), h.coin()
 	d, err := h.s.Admit(h.Context(), a)
 	if _, busy := errors.AsType[*runregistry.BusyError](err); busy {
 		return

@@ -281,6 +281,32 @@ func TestOpeningEndsTheRunsOfEarlierProcesses(t *testing.T) {
 	})
 }
 
+// The key belongs to the last attempt, and the earlier ones answer to their
+// numbers.
+func TestAttemptsSurviveARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		s := openIn(t, dir)
+		again := ask("k")
+		again.Attempt, again.Confirmed = 2, true
+		first := finished(t, s, ask("k"))
+		second := finished(t, s, again)
+		reopened := killed(t, dir)
+		for attempt, want := range map[int]runregistry.RunID{0: second, 1: first, 2: second} {
+			a := ask("k")
+			a.Attempt = attempt
+			d, err := reopened.Admit(t.Context(), a)
+			if err != nil || d.Record.ID != want {
+				t.Fatalf("attempt %d: got %+v and error %v, want %s", attempt, d, err, want)
+			}
+			d.Watch.Close()
+		}
+		if rec, err := reopened.Load(t.Context(), second); err != nil || rec.Attempt != 2 || rec.Previous != first {
+			t.Errorf("got %+v and error %v, want the second attempt, after %s", rec, err, first)
+		}
+	})
+}
+
 // A retry of a request whose answer the death cut off gets that answer.
 func TestDeliveriesThatTheDeathBrokeMayBeClaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

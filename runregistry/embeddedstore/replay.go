@@ -57,7 +57,7 @@ func (p *replay) Start(s *entry.Start) {
 	rec := &s.Record
 	r := &run{
 		id: rec.ID, number: s.Run, subject: rec.Subject, scope: rec.Scope, limits: s.Limits, listed: s.Listed,
-		key: request{rec.Route, s.Key}, rec: *rec,
+		key: request{rec.Route, s.Key}, attempt: rec.Attempt, previous: rec.Previous, rec: *rec,
 	}
 	if !s.Echo.IsZero() {
 		r.echo = request{rec.Route, s.Echo}

@@ -19,6 +19,9 @@ type run struct {
 	key     request // zero digest: the start had no key
 	echo    request // zero digest: nothing repeats it implicitly
 	limits  runregistry.LogLimits
+	// attempt is its number under its key, previous the attempt before it.
+	attempt  int
+	previous runregistry.RunID
 
 	watchers hub
 	deadline deadline // of what run.dueAtLocked says
@@ -43,11 +46,17 @@ type run struct {
 // index entries and locks, roughly.
 const runOverhead = 2 << 10
 
-func newRun(a *runregistry.Admission, now time.Time) *run {
+// newRun is the run that an admission asks for; last, if not nil, is the attempt
+// before it.
+func newRun(a *runregistry.Admission, last *run, now time.Time) *run {
 	r := &run{
 		id: a.Run, subject: a.Subject, scope: a.Scope, limits: a.Limits,
 		rec: *a.NewRecord(now),
 	}
+	if last != nil {
+		r.rec.Follow(last.attempt, last.id)
+	}
+	r.attempt, r.previous = r.rec.Attempt, r.rec.Previous
 	r.key = request{a.Route, a.Key}
 	if a.Key.IsZero() {
 		r.echo = request{a.Route, a.Implicit}

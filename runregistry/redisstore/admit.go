@@ -46,6 +46,7 @@ type survey struct {
 	self  *entry // the run itself: it was admitted before
 	claim string // value of the key
 	keyed *entry // the run that has the key
+	last  *entry // the attempt that the new run follows
 	// dialogue is the conversation of that name, or empty; holders are its
 	// active runs in the order of their admission.
 	dialogue string
@@ -125,9 +126,11 @@ func (s *Store) decide(ctx context.Context, a *runregistry.Admission, found *sur
 	case found.self != nil: // the reply to the first was lost
 		return s.again(ctx, found.self)
 	case !a.Key.IsZero():
-		if d, err := s.matchKey(ctx, a, found); d != nil || err != nil {
+		d, last, err := s.matchKey(ctx, a, found)
+		if d != nil || err != nil {
 			return d, err
 		}
+		found.last = last
 	case !a.Implicit.IsZero():
 		if d, err := s.matchImplicit(ctx, a, found); d != nil || err != nil {
 			return d, err
@@ -168,17 +171,47 @@ func (s *Store) again(ctx context.Context, e *entry) (*runregistry.Decision, err
 	}, nil
 }
 
-func (s *Store) matchKey(ctx context.Context, a *runregistry.Admission, found *survey) (*runregistry.Decision, error) {
+// matchKey finds the attempt that the request repeats, or the last one, which it
+// is to follow.
+func (s *Store) matchKey(ctx context.Context, a *runregistry.Admission, found *survey) (d *runregistry.Decision, last *entry, err error) {
 	e := found.keyed
 	switch {
 	case found.claim == reserved:
-		return nil, runregistry.ErrDeleted
+		return nil, nil, runregistry.ErrDeleted
 	case e == nil, e.rec.State.Terminal() && !s.clock.now().Before(e.rec.KeyExpiresAt()):
-		return nil, nil
+		return nil, nil, nil
 	case e.rec.Fingerprint != a.Fingerprint:
-		return nil, runregistry.ErrKeyReused
+		return nil, nil, runregistry.ErrKeyReused
 	case a.KeyConflict && e.rec.State.Active():
-		return nil, &runregistry.InProgressError{Run: e.rec.ID}
+		return nil, nil, &runregistry.InProgressError{Run: e.rec.ID}
+	}
+	again, err := a.Retries(&e.rec)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case again:
+		return nil, e, nil
+	}
+	d, err = s.attachAttempt(ctx, a, e)
+	return d, nil, err
+}
+
+// attachAttempt attaches to the attempt that the admission asks for, the last
+// one or one before it.
+func (s *Store) attachAttempt(ctx context.Context, a *runregistry.Admission, last *entry) (*runregistry.Decision, error) {
+	e := last
+	for !a.Names(e.rec.Attempt, last.rec.Attempt) {
+		if e.rec.Previous == "" {
+			return nil, runregistry.ErrDeleted
+		}
+		before, err := s.loadAll(ctx, []runregistry.RunID{e.rec.Previous})
+		switch {
+		case err != nil:
+			return nil, err
+		case before[0] == nil:
+			return nil, runregistry.ErrDeleted
+		}
+		e = before[0]
 	}
 	return s.attach(ctx, e, runregistry.MatchKey, "", "")
 }

@@ -25,7 +25,7 @@ func (s *Store) start(ctx context.Context, a *runregistry.Admission, found *surv
 
 func (s *Store) begin(ctx context.Context, a *runregistry.Admission, found *survey, losers []*entry) (*runregistry.Decision, error) {
 	now := s.clock.now()
-	n := newEntry(a, found.dialogue, now)
+	n := newEntry(a, found, now)
 	_, w, readers, stamp := s.tails.join(a.Run, true)
 	watch := runregistry.NewWatch(w.c, func() { s.unwatch(a.Run, w) })
 	p, err := s.startCall(a, found, n, readers, stamp)
@@ -52,15 +52,18 @@ func (s *Store) begin(ctx context.Context, a *runregistry.Admission, found *surv
 }
 
 // newEntry is the run that an admission asks for.
-func newEntry(a *runregistry.Admission, dialogue string, now time.Time) *entry {
+func newEntry(a *runregistry.Admission, found *survey, now time.Time) *entry {
 	n := &entry{rec: *a.NewRecord(now), token: newToken(), turns: "1"}
+	if found.last != nil {
+		n.rec.Follow(found.last.rec.Attempt, found.last.rec.ID)
+	}
 	n.claims = claims{key: a.Key, limits: a.Limits, holding: true}
 	if a.Key.IsZero() {
 		n.claims.echo = a.Implicit
 	}
 	if a.Conversation != "" {
-		n.claims.dialogue = dialogue
-		if dialogue == "" {
+		n.claims.dialogue = found.dialogue
+		if found.dialogue == "" {
 			n.claims.dialogue = newDialogue(a.Run)
 		}
 	}

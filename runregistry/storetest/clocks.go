@@ -17,7 +17,19 @@ var keyWindowTests = []test{
 var claimOrderTests = []test{
 	{"broken deliveries are claimed newest first", claimNewestFirst},
 	{"a delivery can be claimed for a while", claimWindow},
+	{"a delivery whose frames have expired is not claimed", claimExpired},
 	{"a busy conversation is resumed however old its run is", claimConversation},
+}
+
+// Nobody who did not name the run can do anything with the news that it expired.
+func claimExpired(f *fixture) {
+	patient := func(a *runregistry.Admission) { a.ImplicitWindow = time.Hour }
+	l := f.running(echo("hi"), patient)
+	f.add(l, 0, "one")
+	f.deliver(l.Run, brokeEarly)
+	f.complete(l)
+	time.Sleep(retention.Frames)
+	f.start(echo("hi"), patient)
 }
 
 func keyWindow(f *fixture) {
