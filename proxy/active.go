@@ -32,7 +32,7 @@ func (h *Handler) serveActive(w http.ResponseWriter, r *http.Request, _ string) 
 	if err != nil {
 		return err
 	}
-	rec, err := h.currentOf(r, caller, r.URL.Query().Get("conversation_id"))
+	rec, err := h.currentOf(r, caller, authz.Read, r.URL.Query().Get("conversation_id"))
 	if err != nil {
 		return err
 	}
@@ -61,30 +61,26 @@ func activeStatus(rec *runregistry.Record) string {
 	}
 }
 
-// currentOf returns the run that an active look-up is about, or nil.
-func (h *Handler) currentOf(r *http.Request, caller authz.Caller, text string) (*runregistry.Record, error) {
+// currentOf returns the run that an active look-up is about, or nil for a caller
+// who has no right over it.
+func (h *Handler) currentOf(r *http.Request, caller authz.Caller, verb authz.Verb, text string) (*runregistry.Record, error) {
 	c, err := runregistry.ParseConversationID(text)
 	if err != nil {
 		return nil, err
 	}
-	subject := h.subjectOf(r, caller)
-	rec, err := h.deps.Engine.store.Current(r.Context(), scopeOf(subject), c)
-	switch {
-	case errors.Is(err, runregistry.ErrNoRun):
+	rec, err := h.deps.Engine.store.Current(r.Context(), h.scopeOf(h.subjectOf(r, caller)), c)
+	rec, err = h.grant(r, caller, verb, runregistry.NewRunID(0), rec, err)
+	if errors.Is(err, runregistry.ErrNoRun) {
 		return nil, nil //nolint:nilnil // nobody is home, which is an answer
-	case err != nil:
-		return nil, err
-	case !h.may(r, caller, rec):
-		return nil, nil //nolint:nilnil // see above
 	}
-	return rec, nil
+	return rec, err
 }
 
 // serveActiveEvents serves GET {api}/active/events.
 func (h *Handler) serveActiveEvents(w http.ResponseWriter, r *http.Request, _ string) error {
 	caller, err := h.identify(r)
 	if err != nil {
-		return err
+		return h.eventsUnavailable(w, r, err)
 	}
 	cursor, err := eventsCursor(r)
 	if err != nil {
@@ -99,14 +95,14 @@ func (h *Handler) serveActiveEvents(w http.ResponseWriter, r *http.Request, _ st
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	return h.serveEventsOf(w, r, rec, runregistry.Cursor{Run: rec.ID, Seq: seq})
+	return h.serveEventsOf(w, r, rec, runregistry.Cursor{Run: rec.ID, Seq: seq}, h.standing(r, caller, h.identifier(r)))
 }
 
 // conversationRun finds the run that a conversation URL addresses: the run of
 // a cursor that belongs to the conversation, ended or not, else the active run
 // from its beginning.
 func (h *Handler) conversationRun(r *http.Request, caller authz.Caller, text string, cursor runregistry.Cursor) (*runregistry.Record, runregistry.Seq, error) {
-	rec, err := h.currentOf(r, caller, text)
+	rec, err := h.currentOf(r, caller, authz.Read, text)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -138,7 +134,7 @@ func (h *Handler) cancelActive(w http.ResponseWriter, r *http.Request, conversat
 	if err := h.guardWrite(r, caller); err != nil {
 		return err
 	}
-	rec, err := h.currentOf(r, caller, conversation)
+	rec, err := h.currentOf(r, caller, authz.Write, conversation)
 	if err != nil {
 		return err
 	}
@@ -247,19 +243,17 @@ func (h *Handler) serveResumePath(w http.ResponseWriter, r *http.Request, next N
 		h.withoutOurs(r)
 		return pass(next(&nothingWriter{ResponseWriter: w, h: h, r: r}, r))
 	}
-	return h.resume(w, r, rec, resumption{choose: h.viewOwn, after: seq, links: h.linksFor(r), dialectShaped: true})
+	stands := h.standing(r, caller, h.identifier(r))
+	return h.resume(w, r, rec, resumption{choose: h.viewOwn, standing: stands, after: seq, links: h.linksFor(r), dialectShaped: true})
 }
 
 func (h *Handler) resumeRun(r *http.Request, caller authz.Caller, to target, cursor runregistry.Cursor) (*runregistry.Record, runregistry.Seq, error) {
 	if to.upstreamRun == "" {
 		return h.conversationRun(r, caller, to.conversation, cursor)
 	}
-	rec, err := h.deps.Engine.store.ByUpstream(r.Context(), scopeOf(h.subjectOf(r, caller)), to.upstreamRun)
-	if err != nil {
+	rec, err := h.deps.Engine.store.ByUpstream(r.Context(), h.scopeOf(h.subjectOf(r, caller)), to.upstreamRun)
+	if rec, err = h.grant(r, caller, authz.Read, runregistry.NewRunID(0), rec, err); err != nil {
 		return nil, 0, err
-	}
-	if !h.may(r, caller, rec) {
-		return nil, 0, nil
 	}
 	if cursor.Run == rec.ID {
 		return rec, cursor.Seq, nil

@@ -11,7 +11,7 @@ import (
 
 // admission puts a start into the store's words.
 func (h *Handler) admission(s *start) *runregistry.Admission {
-	scope := scopeOf(s.subject)
+	scope := h.scopeOf(s.subject)
 	a := &runregistry.Admission{
 		Run: runregistry.NewRunID(runregistry.PartitionOf(string(scope))), Subject: s.subject, Scope: scope,
 		Route: s.route, Conversation: s.conversation, Named: s.named, Busy: h.cfg.Busy,
@@ -23,9 +23,6 @@ func (h *Handler) admission(s *start) *runregistry.Admission {
 		Model:       dialect.Model(s.body),
 		Dialect:     h.expectedDialect(s.r.URL.Path),
 		ActiveLimit: h.cfg.Limits.ActiveRunsPerSubject,
-	}
-	if !s.named {
-		a.Conversation = runregistry.NewConversationID()
 	}
 	if s.key != "" {
 		a.Key, a.Attempt, a.Confirmed = digest([]byte(s.key)), s.attempt, s.confirmed
@@ -84,6 +81,10 @@ func (h *Handler) admit(s *start) (*runregistry.Decision, error) {
 	patience := time.NewTimer(busyPatience)
 	defer patience.Stop()
 	a := h.admission(s)
+	var err error
+	if a.MayReplace, err = h.mayReplace(s); err != nil {
+		return nil, err
+	}
 	for {
 		s.asked = time.Now()
 		decision, err := h.deps.Engine.store.Admit(ctx, a)
@@ -125,11 +126,20 @@ func (h *Handler) admitProblem(err error, s *start) error {
 // inFlight names the active run only to those who may read it.
 func (h *Handler) inFlight(s *start, busy *runregistry.BusyError) error {
 	p := &Problem{Code: codeInFlight, Detail: "Wait for it, stop it, or re-attach to it.", Err: busy}
-	if busy.Mine {
+	if h.mayName(s, busy) {
 		p.Actions = []runregistry.Action{runregistry.ActionReattach}
 		return p.with("active_run", h.activeRun(s.links, busy.Run))
 	}
 	return p
+}
+
+// mayName reports whether the caller may read the run that is in the way.
+func (h *Handler) mayName(s *start, busy *runregistry.BusyError) bool {
+	if !h.policy().Shared() {
+		return busy.Mine
+	}
+	_, err := h.visible(s.r, s.caller, string(busy.Run))
+	return err == nil // if it cannot be told now, it is not
 }
 
 func (h *Handler) activeRun(l links, id runregistry.RunID) map[string]any {

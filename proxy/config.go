@@ -52,6 +52,10 @@ type Config struct {
 	// Keepalive is the silence towards a reader after which it gets a sign of
 	// life; 0 is off.
 	Keepalive time.Duration
+	// Recheck is how often a reader that stays attached is decided again.
+	Recheck time.Duration
+	// ExpiryStrict ends the stream of a start too when its token expires.
+	ExpiryStrict bool
 	// EarlyHeaders commits 200 and keeps alive when upstream has not answered
 	// after this time; 0 is off.
 	EarlyHeaders time.Duration
@@ -124,6 +128,7 @@ func DefaultConfig() Config {
 		StreamIdle:      15 * time.Minute,
 		FrameIdle:       30 * time.Minute,
 		Keepalive:       15 * time.Second,
+		Recheck:         time.Minute,
 		Limits: Limits{
 			ReadersPerRun: 2000,
 			RequestBody:   8 << 20,

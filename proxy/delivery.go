@@ -20,13 +20,17 @@ type delivery struct {
 	rec      *runregistry.Record
 	links    links
 	watch    *runregistry.Watch
+	standing *standing
 	pump     *pump // set when this delivery started the run
 	replayed bool
 	opened   bool
 }
 
-func (h *Handler) newDelivery(w http.ResponseWriter, r *http.Request, rec *runregistry.Record, l links, watch *runregistry.Watch) *delivery {
-	return &delivery{h: h, w: w, r: r, rec: rec, links: l, watch: watch}
+func (h *Handler) newDelivery(w http.ResponseWriter, s *start, found *runregistry.Decision) *delivery {
+	return &delivery{
+		h: h, w: w, r: s.r, rec: found.Record, links: s.links, watch: found.Watch,
+		standing: h.standingOf(s), replayed: found.Match != runregistry.MatchNone,
+	}
 }
 
 // serve waits for upstream's answer and delivers it. Until then nothing is
@@ -161,7 +165,7 @@ func (d *delivery) stream(ctx context.Context, seat *seat) error {
 	if err != nil {
 		return err
 	}
-	t := d.h.newTail(d.w, v, choose, d.rec, d.links, d.watch, seat)
+	t := d.h.newTail(d.w, v, choose, d.rec, d.links, d.watch, seat, d.standing)
 	if d.pump != nil {
 		t.throttle = d.pump.throttle
 	}

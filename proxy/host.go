@@ -55,9 +55,14 @@ type About struct {
 type Deps struct {
 	Engine   *Engine
 	Identity authz.Identity
-	Host     Host
-	Log      *slog.Logger
-	Metrics  *Metrics
+	// Policy says who may; nil is the owner alone.
+	Policy authz.Policy
+	// Superseded is closed when a newer configuration has other rules about who
+	// may read: readers come back and are decided by those. Nil is never.
+	Superseded <-chan struct{}
+	Host       Host
+	Log        *slog.Logger
+	Metrics    *Metrics
 	// Tracer is where spans go; nil means the provider of the request's own
 	// span.
 	Tracer trace.Tracer

@@ -25,7 +25,12 @@ func (t *tail) rideOut(ctx context.Context, err error) (end tailEnd, over bool) 
 	if !t.control && time.Since(t.away) >= t.h.deps.Engine.sharing.Grace {
 		return t.interrupt(), true
 	}
-	again := time.NewTimer(storePoll)
+	return t.idle(ctx, storePoll)
+}
+
+// idle lets time pass without reading on; the reader is kept alive.
+func (t *tail) idle(ctx context.Context, d time.Duration) (end tailEnd, over bool) {
+	again := time.NewTimer(d)
 	defer again.Stop()
 	for {
 		select {
@@ -37,6 +42,10 @@ func (t *tail) rideOut(ctx context.Context, err error) (end tailEnd, over bool) 
 			}
 		case <-ctx.Done():
 			return tailGone, true
+		case <-t.ended:
+			return t.interrupt(), true
+		case <-t.h.deps.Superseded:
+			return t.interrupt(), true
 		case <-t.h.deps.Engine.draining:
 			return t.interrupt(), true
 		}

@@ -32,8 +32,9 @@ type start struct {
 
 	route        string
 	conversation runregistry.ConversationID
-	named        bool   // the request names the conversation
-	sent         string // the conversation as sent, for the fingerprint
+	named        bool                // the request names the conversation
+	current      *runregistry.Record // the run of a named conversation, where others may see it
+	sent         string              // the conversation as sent, for the fingerprint
 	key          string
 	attempt      int  // under the key; 0 is the last
 	confirmed    bool // effects may happen again

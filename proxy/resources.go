@@ -67,9 +67,13 @@ func (h *Handler) serveList(w http.ResponseWriter, r *http.Request, _ string) er
 			return err
 		}
 	}
+	readable, err := h.readable(r, caller, list.Records)
+	if err != nil {
+		return err
+	}
 	l := h.linksFor(r)
-	runs := make([]*recordDoc, 0, len(list.Records))
-	for _, rec := range list.Records {
+	runs := make([]*recordDoc, 0, len(readable))
+	for _, rec := range readable {
 		runs = append(runs, publicRecord(rec, l))
 	}
 	noStore(w.Header())
@@ -219,7 +223,7 @@ func (h *Handler) serveCancel(w http.ResponseWriter, r *http.Request, id string)
 	if err := h.guardWrite(r, caller); err != nil {
 		return err
 	}
-	rec, err := h.visible(r, caller, id)
+	rec, err := h.writable(r, caller, id)
 	if err != nil {
 		return err
 	}
@@ -270,7 +274,7 @@ func (h *Handler) serveDelete(w http.ResponseWriter, r *http.Request, id string)
 	if err := h.guardWrite(r, caller); err != nil {
 		return err
 	}
-	rec, err := h.visible(r, caller, id)
+	rec, err := h.writable(r, caller, id)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddy-agent-runs/caddy-agent-runs/authz"
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 )
 
@@ -15,10 +16,11 @@ import (
 type resumption struct {
 	// choose decides how the reader sees the run, and decides anew when more is
 	// known of it: format and dialect are upstream's to say.
-	choose viewOf
-	view   view
-	after  runregistry.Seq
-	links  links
+	choose   viewOf
+	view     view
+	standing *standing
+	after    runregistry.Seq
+	links    links
 	// dialectShaped tells that the answer has the shape of the run's own: stored
 	// header fields, no events of ours.
 	dialectShaped bool
@@ -66,7 +68,7 @@ func (h *Handler) resume(w http.ResponseWriter, r *http.Request, rec *runregistr
 		return nil
 	}
 	span := h.startReaderSpan(r, rec, q.after)
-	t := h.newTail(w, q.view, q.choose, rec, q.links, watch, seat)
+	t := h.newTail(w, q.view, q.choose, rec, q.links, watch, seat, q.standing)
 	t.after = q.after
 	end := h.follow(ctx, w, t, q)
 	span.endReader(t, end)
@@ -181,11 +183,12 @@ func (v view) contentType(rec *runregistry.Record) string {
 	}
 }
 
-// resumeUnavailable answers when the store does not. Any status but 200 stops
-// a native EventSource for ever, so an event stream with control events gets a
-// hint to come back and ends.
+// resumeUnavailable answers when the store does not, or when it cannot be told
+// who may. Any status but 200 stops a native EventSource for ever, so an event
+// stream with control events gets a hint to come back and ends.
 func (h *Handler) resumeUnavailable(w http.ResponseWriter, err error, q resumption) error {
-	if !errors.Is(err, runregistry.ErrUnavailable) || !q.view.control || q.view.form != formSSE {
+	away := errors.Is(err, runregistry.ErrUnavailable) || errors.Is(err, authz.ErrUnavailable)
+	if !away || !q.view.control || q.view.form != formSSE {
 		return err
 	}
 	head := w.Header()
@@ -200,7 +203,7 @@ func (h *Handler) resumeUnavailable(w http.ResponseWriter, err error, q resumpti
 func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request, id string) error {
 	caller, err := h.identify(r)
 	if err != nil {
-		return err
+		return h.eventsUnavailable(w, r, err)
 	}
 	rec, err := h.visible(r, caller, id)
 	if err != nil {
@@ -213,7 +216,7 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request, id string)
 	if cursor.Run != "" && cursor.Run != rec.ID {
 		return refuse(codeWrongCursor, "Resume with a cursor of this run.")
 	}
-	return h.serveEventsOf(w, r, rec, cursor)
+	return h.serveEventsOf(w, r, rec, cursor, h.standing(r, caller, h.identifier(r)))
 }
 
 // eventsUnavailable keeps an EventSource alive over an outage of the store.
@@ -223,7 +226,7 @@ func (h *Handler) eventsUnavailable(w http.ResponseWriter, r *http.Request, err 
 }
 
 // serveEventsOf serves a run's log in the format that the request asks for.
-func (h *Handler) serveEventsOf(w http.ResponseWriter, r *http.Request, rec *runregistry.Record, cursor runregistry.Cursor) error {
+func (h *Handler) serveEventsOf(w http.ResponseWriter, r *http.Request, rec *runregistry.Record, cursor runregistry.Cursor, stands *standing) error {
 	format, err := h.chooseFormat(r, rec)
 	if err != nil {
 		return err
@@ -237,7 +240,7 @@ func (h *Handler) serveEventsOf(w http.ResponseWriter, r *http.Request, rec *run
 		f.view.runEnd = cursor.Seq > 0
 		return f.view, err
 	}
-	return h.resume(w, r, rec, resumption{choose: choose, after: cursor.Seq, links: h.linksFor(r), dialectShaped: !format.view.control})
+	return h.resume(w, r, rec, resumption{choose: choose, standing: stands, after: cursor.Seq, links: h.linksFor(r), dialectShaped: !format.view.control})
 }
 
 // eventsCursor reads where to begin: Last-Event-ID wins over the query, since
@@ -290,5 +293,6 @@ func (h *Handler) serveReattach(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return h.resume(w, r, rec, resumption{choose: h.reattachView, after: cursor.Seq, links: h.linksFor(r), dialectShaped: true})
+	stands := h.standing(r, caller, h.identifier(r))
+	return h.resume(w, r, rec, resumption{choose: h.reattachView, standing: stands, after: cursor.Seq, links: h.linksFor(r), dialectShaped: true})
 }

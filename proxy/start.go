@@ -177,11 +177,17 @@ func (h *Handler) readStart(s *start) (err error) {
 		}
 	}
 	s.subject = h.subjectOf(s.r, s.caller)
+	if !s.named {
+		s.conversation = runregistry.NewConversationID()
+	}
 	return nil
 }
 
 // admitAndServe is the start proper: one admission, at most one dispatch.
 func (h *Handler) admitAndServe(w http.ResponseWriter, s *start, next Next) error {
+	if err := h.admissible(s); err != nil {
+		return err
+	}
 	decision, err := h.admit(s)
 	if err != nil {
 		return err
@@ -196,8 +202,13 @@ func (h *Handler) admitAndServe(w http.ResponseWriter, s *start, next Next) erro
 	if decision.Superseded != "" {
 		h.deps.Engine.interrupt(decision.Superseded, errStopped)
 	}
-	d := h.newDelivery(w, s.r, decision.Record, s.links, decision.Watch)
-	d.replayed = decision.Match != runregistry.MatchNone
+	d := h.newDelivery(w, s, decision)
+	if d.replayed {
+		if err := h.mayAttach(s, decision.Record); err != nil {
+			d.brokeEarly()
+			return err
+		}
+	}
 	if decision.Match == runregistry.MatchNone {
 		if d.pump, err = h.begin(s, decision, next); err != nil {
 			d.brokeEarly()
@@ -304,5 +315,5 @@ func (h *Handler) reattachStart(w http.ResponseWriter, s *start, cursor runregis
 	if s.r.Method == http.MethodPost && rec.Fingerprint != s.fingerprint {
 		return problemOf(runregistry.ErrKeyReused)
 	}
-	return h.resume(w, s.r, rec, resumption{choose: h.reattachView, after: cursor.Seq, links: s.links, dialectShaped: true, replayed: true})
+	return h.resume(w, s.r, rec, resumption{choose: h.reattachView, standing: h.standing(s.r, s.caller, h.identifier(s.r)), after: cursor.Seq, links: s.links, dialectShaped: true, replayed: true})
 }

@@ -39,6 +39,8 @@ type tail struct {
 	last     time.Time // last write
 	deadline time.Time // write deadline in force
 	quiet    *time.Timer
+	standing *standing
+	check    *time.Timer // fires when the reader is to be decided again
 	stats    tailStats
 	// away is since when the store has not answered; zero while it does.
 	away     time.Time
@@ -64,12 +66,13 @@ const (
 )
 
 // newTail returns the tail of one reader.
-func (h *Handler) newTail(w http.ResponseWriter, v view, choose viewOf, rec *runregistry.Record, l links, watch *runregistry.Watch, s *seat) *tail {
+func (h *Handler) newTail(w http.ResponseWriter, v view, choose viewOf, rec *runregistry.Record, l links, watch *runregistry.Watch, s *seat, stands *standing) *tail {
 	t := &tail{
 		renderer: newRenderer(v, rec, l), choose: choose, h: h, w: w, ctrl: http.NewResponseController(w),
 		watch: watch, ended: s.ended, state: runregistry.StateNone, last: time.Now(),
 	}
 	t.quiet = time.NewTimer(min(t.patience(), lookAfter))
+	t.standing, t.check = stands, time.NewTimer(time.Until(stands.next))
 	if h.deps.Engine.keeper != nil {
 		t.poll = time.NewTicker(pollInterval)
 	}
@@ -81,6 +84,9 @@ func (h *Handler) newTail(w http.ResponseWriter, v view, choose viewOf, rec *run
 // event stream, anything else can only be told as a failure.
 func (t *tail) awaitAnswer(ctx context.Context) (end tailEnd, over bool) {
 	for {
+		if end, over := t.recheck(ctx); over {
+			return end, true
+		}
 		rec, err := t.h.deps.Engine.store.Load(ctx, t.rec.ID)
 		if err != nil {
 			return t.readFailed(ctx, err), true
@@ -121,6 +127,9 @@ func (t *tail) run(ctx context.Context) tailEnd {
 	defer t.stopTimers()
 	live := false
 	for {
+		if end, over := t.recheck(ctx); over {
+			return end
+		}
 		page, err := t.h.deps.Engine.store.Read(ctx, runregistry.PageQuery{Run: t.rec.ID, After: t.after, Into: t.page[:0], MaxBytes: tailPage})
 		if err != nil {
 			if end, over := t.rideOut(ctx, err); over {
@@ -228,6 +237,8 @@ func (t *tail) wait(ctx context.Context) (end tailEnd, over bool) {
 			return 0, false
 		case <-poll:
 			return 0, false
+		case <-t.check.C:
+			return 0, false
 		case <-t.quiet.C:
 			if err := t.keepAlive(); err != nil {
 				return tailGone, true
@@ -235,6 +246,8 @@ func (t *tail) wait(ctx context.Context) (end tailEnd, over bool) {
 		case <-ctx.Done():
 			return tailGone, true
 		case <-t.ended:
+			return t.interrupt(), true
+		case <-t.h.deps.Superseded:
 			return t.interrupt(), true
 		case <-t.h.deps.Engine.draining:
 			return t.interrupt(), true
@@ -244,6 +257,7 @@ func (t *tail) wait(ctx context.Context) (end tailEnd, over bool) {
 
 func (t *tail) stopTimers() {
 	t.quiet.Stop()
+	t.check.Stop()
 	if t.poll != nil {
 		t.poll.Stop()
 	}
