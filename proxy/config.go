@@ -44,7 +44,10 @@ type Config struct {
 	// DisconnectCancel stops a run that nobody has read for DisconnectAfter.
 	DisconnectCancel bool
 	DisconnectAfter  time.Duration
-	CancelDeadline   time.Duration
+	// Cancel is the call by which a Stop reaches the backend; off closes the
+	// connection. Status asks how a run stands whose stream does not tell.
+	Cancel, Status Way
+	CancelDeadline time.Duration
 	Deadline         time.Duration
 	HeaderTimeout    time.Duration
 	StreamIdle       time.Duration

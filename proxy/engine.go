@@ -36,6 +36,8 @@ type Engine struct {
 	abandon context.CancelFunc
 
 	pumps sync.WaitGroup
+	// errands are calls that nobody waits for; Close ends them.
+	errands sync.WaitGroup
 
 	mu       sync.Mutex // guards everything below
 	runs     map[runregistry.RunID]*pump
@@ -87,6 +89,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.Drain()
 	finished := make(chan struct{})
 	defer e.keeper.Close()
+	defer e.errands.Wait()
 	defer e.abandon()
 	stop := context.AfterFunc(ctx, func() {
 		e.interruptAll(errGatewayStopped)
@@ -162,20 +165,30 @@ func (e *Engine) local(id runregistry.RunID) *pump {
 }
 
 // stop is the Stop command: it is stored first and then carried out.
-func (e *Engine) stop(ctx context.Context, id runregistry.RunID, why runregistry.Reason) (*runregistry.Record, error) {
+func (e *Engine) stop(ctx context.Context, id runregistry.RunID, why runregistry.Reason, by lender) (*runregistry.Record, error) {
 	rec, err := e.store.Stop(ctx, id, why)
 	if err != nil {
 		return nil, err
 	}
-	e.interrupt(id, errStopped)
+	e.halt(id, by)
 	return rec, nil
 }
 
-// interrupt closes the upstream of a run that this process owns.
-func (e *Engine) interrupt(id runregistry.RunID, cause error) {
+// halt carries a stored Stop out if this process owns the run.
+func (e *Engine) halt(id runregistry.RunID, by lender) {
 	if p := e.local(id); p != nil {
-		p.cancel(cause)
+		p.stop(by)
 	}
+}
+
+// later does something that nobody waits for, within a time and while the
+// process goes on.
+func (e *Engine) later(limit time.Duration, do func(ctx context.Context)) {
+	e.errands.Go(func() {
+		ctx, cancel := context.WithTimeout(e.closing, limit)
+		defer cancel()
+		do(ctx)
+	})
 }
 
 // settled waits until a run has ended or ctx has, and returns its record.
@@ -221,7 +234,7 @@ func (e *Engine) readerLeft(id runregistry.RunID) {
 		if n, err := e.store.Readers(p.ctx, id); err != nil || n > 0 {
 			return
 		}
-		if _, err := e.stop(p.ctx, id, ""); err != nil {
+		if _, err := e.stop(p.ctx, id, "", nil); err != nil {
 			e.log.Warn("stopping an abandoned run failed", slog.String("run_id", string(id)), slog.Any("error", err))
 		}
 	})

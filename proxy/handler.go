@@ -69,8 +69,8 @@ type served func(w http.ResponseWriter, r *http.Request, next Next) error
 // its address alone.
 func (h *Handler) route(r *http.Request) (bool, served) {
 	if rest, ok := strings.CutPrefix(r.URL.Path, h.cfg.API); ok && (rest == "" || rest[0] == '/') {
-		return true, func(w http.ResponseWriter, r *http.Request, _ Next) error {
-			return h.serveResource(w, r, strings.TrimPrefix(rest, "/"))
+		return true, func(w http.ResponseWriter, r *http.Request, next Next) error {
+			return h.serveResource(w, withNext(r, next), strings.TrimPrefix(rest, "/"))
 		}
 	}
 	if _, ok := ourCursorText(r); ok && r.Method != http.MethodPost {
@@ -78,7 +78,7 @@ func (h *Handler) route(r *http.Request) (bool, served) {
 	}
 	if target, ok := h.resumeTarget(r); ok {
 		return true, func(w http.ResponseWriter, r *http.Request, next Next) error {
-			return h.serveResumePath(w, r, next, target)
+			return h.serveResumePath(w, withNext(r, next), next, target)
 		}
 	}
 	return false, nil

@@ -71,6 +71,7 @@ func (p *pump) chooseDialect() {
 		p.dialect, p.detected = dialect.DetectByResponse(p.path, p.header)
 	}
 	p.reader = p.dialect.NewReader()
+	p.bearings.dialect = p.dialect
 }
 
 // autoDialect is the configured name that means: find out.
@@ -209,6 +210,9 @@ func (p *pump) take(f *frame.Frame) error {
 		}
 		p.learn(p.reader.Read(f))
 	}
+	if p.halt.begun {
+		return nil // what it told is all that counts now
+	}
 	n := len(p.batch.buf)
 	if p.kind == frame.SSE && !p.dialect.Wire.IDs {
 		p.batch.buf = frame.AppendOwn(p.batch.buf, f.Raw) // its clients resume by upstream's own ids
@@ -230,6 +234,7 @@ func (p *pump) detect(f *frame.Frame) {
 		return
 	}
 	p.dialect, p.reader, p.fold = found, found.NewReader(), newFolding(found, p.kind)
+	p.bearings.dialect = found
 	p.note(func(pr *runregistry.Progress) { pr.Dialect = found.Name })
 }
 
@@ -279,6 +284,8 @@ func (p *pump) learnOutcome(f dialect.Facts) {
 
 func (p *pump) learnUpstreamID(id string) {
 	if id != "" {
+		p.bearings.upstream = id
+		p.halt.learned()
 		p.note(func(pr *runregistry.Progress) { pr.UpstreamID = id })
 	}
 }
@@ -300,13 +307,17 @@ func (p *pump) learnUsage(u *dialect.Usage) {
 
 // bind lets upstream's conversation id name the run too.
 func (p *pump) bind(id string) {
+	p.bearings.thread = id
+	p.halt.learned()
 	alias, err := runregistry.ParseConversationID(id)
 	if err != nil {
 		return
 	}
 	if err := p.engine.store.Bind(p.storeCtx, p.lease, alias); err != nil {
 		p.log.Info("conversation id of upstream is not bound", logRun(p.lease.Run), logError(err))
+		return
 	}
+	p.bearings.conversation = alias
 }
 
 // commit stores the batch; p.mu must be held. Nothing is shown before it

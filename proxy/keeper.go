@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
@@ -38,6 +39,9 @@ type keeper struct {
 	// healthy is since when the store has answered without an error: a reaper
 	// that was cut off itself must give owners a whole lease to renew first.
 	healthy time.Time
+	// heard is when the last heartbeat that was answered was sent, as
+	// nanoseconds since the epoch.
+	heard atomic.Int64
 
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -71,7 +75,7 @@ func (k *keeper) Close() {
 // obey carries out Stops of other instances.
 func (k *keeper) obey(ctx context.Context) {
 	for id := range k.store.Orders(ctx) {
-		k.engine.interrupt(id, errStopped)
+		k.engine.halt(id, nil)
 	}
 }
 
@@ -110,6 +114,7 @@ func (k *keeper) renew(ctx context.Context) bool {
 	if k.healthy.IsZero() {
 		k.healthy = asked
 	}
+	k.heard.Store(asked.UnixNano())
 	for i, r := range renewals {
 		pumps[i].renewed(r)
 	}
@@ -123,6 +128,12 @@ func (k *keeper) renew(ctx context.Context) bool {
 func (e *Engine) trusts(asked time.Time) bool {
 	lease := e.sharing.Lease
 	return e.keeper == nil || time.Since(asked) < lease-lease/10
+}
+
+// trusted reports whether the leases of this process can still be relied on to
+// start something.
+func (e *Engine) trusted() bool {
+	return e.keeper == nil || e.trusts(time.Unix(0, e.keeper.heard.Load()))
 }
 
 // reapLimit bounds the runs that are taken over in one beat.

@@ -47,6 +47,8 @@ type pump struct {
 	keyed   bool             // the start carried an idempotency key
 	span    runSpan
 	subject string // keyed hash, for the log
+	// ground carries calls about the run; nil when there can be none.
+	ground *ground
 
 	ctx    context.Context //nolint:containedctx // the run's own life, not a call's
 	cancel context.CancelCauseFunc
@@ -98,6 +100,8 @@ type pump struct {
 	lastSeen time.Time // last frame
 	fold     *folding
 	over     bool // the run is settled or no longer ours
+	bearings bearings
+	halt     halting
 }
 
 // tally is what the frames of a run told about it.
@@ -136,6 +140,7 @@ func (p *pump) run() {
 	p.startWatchdog()
 	end := p.dispatch()
 	unguard()
+	p.streamEnded(end)
 	p.finish(end)
 }
 
@@ -183,7 +188,7 @@ func (p *pump) startGuard() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.over {
-		p.guard = time.AfterFunc(p.cfg.CancelDeadline, func() { p.settle(ending{aborted: true}) })
+		p.guard = time.AfterFunc(p.patience(), func() { p.settle(ending{aborted: true}) })
 	}
 }
 
@@ -225,6 +230,7 @@ func (p *pump) settle(end ending) {
 		p.stopTimers()
 		p.keepFailure(end)
 		s := p.verdict(end)
+		p.tell()
 		p.commitSettlement(&s)
 	})
 }

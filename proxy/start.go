@@ -200,7 +200,7 @@ func (h *Handler) admitAndServe(w http.ResponseWriter, s *start, next Next) erro
 		http.SetCookie(w, s.cookie)
 	}
 	if decision.Superseded != "" {
-		h.deps.Engine.interrupt(decision.Superseded, errStopped)
+		h.deps.Engine.halt(decision.Superseded, nil)
 	}
 	d := h.newDelivery(w, s, decision)
 	if d.replayed {
@@ -268,12 +268,40 @@ func (h *Handler) newPump(s *start, decision *runregistry.Decision, next Next) *
 	h.prepareUpstream(request, s)
 	span.inject(request.Header)
 	cfg := h.cfg
-	return &pump{
+	origin, callable := dialect.Remember(s.r.URL.EscapedPath(), s.body)
+	p := &pump{
 		engine: h.deps.Engine, cfg: &cfg, log: h.deps.Log, lease: decision.Lease,
 		request: request, next: next, host: h.deps.Host, path: s.r.URL.Path, told: dialect.DetectByRequest(s.r.Header, s.body), keyed: s.key != "",
 		span: span, subject: about.Subject, ctx: ctx, cancel: cancel, storeCtx: context.WithoutCancel(ctx),
 		began: time.Now(), header: make(http.Header), throttle: newThrottle(h.cfg.Limits.RunBytes),
+		bearings: bearings{run: rec.ID, conversation: rec.Conversation, origin: origin},
 	}
+	if callable || h.cfg.Cancel.configured() || h.cfg.Status.configured() {
+		p.ground = newGround(h.deps.Host, h.detachBare(ctx, s, about), next, about)
+		p.bearings.dialect = h.presumedDialect(p)
+		if s.named {
+			p.bearings.thread = string(rec.Conversation)
+		}
+	}
+	return p
+}
+
+// detachBare is another copy of a start, without its body, for calls about the
+// run: handlers change the one that they are given while a call may be made.
+func (h *Handler) detachBare(ctx context.Context, s *start, about About) *http.Request {
+	r := h.deps.Host.Detach(ctx, s.r, about)
+	h.prepareUpstream(r, &start{})
+	return r
+}
+
+// presumedDialect is what upstream is expected to speak before it answered, or
+// nil.
+func (h *Handler) presumedDialect(p *pump) *dialect.Dialect {
+	if p.told != nil && h.cfg.Dialect == autoDialect {
+		return p.told
+	}
+	d, _ := dialect.Lookup(h.expectedDialect(p.path))
+	return d
 }
 
 // stripUpstream are request fields that must not reach upstream: they concern

@@ -19,7 +19,7 @@ var releaseStatus = []int{400, 401, 402, 403, 404, 405, 408, 409, 413, 415, 422,
 func (p *pump) verdict(end ending) runregistry.Settlement {
 	s := p.judge(end)
 	s.NoEffect = s.NoEffect || p.cfg.NoSideEffects
-	s.Upstream = runregistry.Unconfirmed
+	s.Upstream = p.confirmation()
 	if errors.Is(context.Cause(p.ctx), errStopped) && p.status == 0 && s.NoEffect {
 		s.Upstream = runregistry.Confirmed
 	}

@@ -88,10 +88,10 @@ func (p *pump) store() error {
 	}
 	p.unhold()
 	if appended.Stopping {
-		p.cancel(errStopped)
-		return nil
+		b.Frames = nil // they came too late
+		p.haltLocked(nil)
 	}
-	p.committed(appended.Last, b)
+	p.committed(max(appended.Last, p.last), b)
 	return nil
 }
 
@@ -169,7 +169,7 @@ func (p *pump) renewed(r runregistry.Renewal) {
 	case r.Err != nil && !errors.Is(r.Err, runregistry.ErrUnavailable):
 		p.cancel(errLost)
 	case r.Stopping:
-		p.cancel(errStopped)
+		p.stop(nil)
 	default:
 		p.repair(r.Last)
 	}

@@ -14,6 +14,7 @@ var agUI = spec{
 		generations: []string{"/agent/*/run"},
 		certain:     isRunStart,
 		Failure:     agUIFailure,
+		calls:       agUICalls,
 	},
 	find: byMember("type"),
 	rules: rules{
@@ -32,6 +33,13 @@ var agUI = spec{
 	},
 	words: map[string]meaning{"interrupt": meansAsking, "cancelled": meansStopped},
 }.dialect()
+
+// agUICalls: the protocol has no call that stops; the CopilotKit runtime stops
+// what a thread runs.
+var agUICalls = []Calls{{
+	start:  "/agent/{agent}/run",
+	Cancel: &ControlCall{Method: "POST", Path: "{prefix}/agent/{agent}/stop/{upstream_conversation_id}"},
+}}
 
 // aguiUsage is one entry per model that was asked.
 var aguiUsage = &usage{input: []string{"usage.#.inputTokens"}, output: []string{"usage.#.outputTokens"}, whole: true}

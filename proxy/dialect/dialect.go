@@ -62,6 +62,8 @@ type Dialect struct {
 	// when the dialect has no such frame: the transport is aborted then.
 	Failure func(f Failure) [][]byte
 
+	// calls are what its backends take about one of their runs.
+	calls []Calls
 	// generations are patterns of the paths that generate; see matchTail.
 	generations []string
 	// certain tells that the first frame of a stream can only be of this

@@ -25,6 +25,7 @@ var langGraph = spec{
 		certain:     isRunMetadata,
 		plausible:   func(f *frame.Frame) bool { return len(f.Event) > 0 },
 		Failure:     langGraphFailure,
+		calls:       langGraphCalls,
 	},
 	find: byEvent("type"),
 	rules: rules{
@@ -35,6 +36,27 @@ var langGraph = spec{
 		"end":              {end: true, bare: true},
 	},
 }.dialect()
+
+// langGraphCalls: a run without a thread of its own is addressed by the thread
+// that the server made for it, which the answer's header names.
+var langGraphCalls = []Calls{
+	{start: "/threads/{thread}/runs/stream", Cancel: langGraphCancel("{thread}"), Status: langGraphStatus("{thread}")},
+	{start: "/runs/stream", Cancel: langGraphCancel("{upstream_conversation_id}"), Status: langGraphStatus("{upstream_conversation_id}")},
+}
+
+func langGraphCancel(thread string) *ControlCall {
+	return &ControlCall{Method: "POST", Path: "{prefix}/threads/" + thread + "/runs/{upstream_id}/cancel?wait=0&action=interrupt"}
+}
+
+func langGraphStatus(thread string) *ControlCall {
+	return &ControlCall{
+		Method: "GET", Path: "{prefix}/threads/" + thread + "/runs/{upstream_id}", state: paths{"status"},
+		words: map[string]Standing{
+			"pending": StandingRunning, "running": StandingRunning, "success": StandingCompleted,
+			"error": StandingFailed, "timeout": StandingFailed, "interrupted": StandingCancelled,
+		},
+	}
+}
 
 // isRunMetadata: LangServe has the same first event, without an attempt.
 func isRunMetadata(f *frame.Frame) bool {

@@ -17,6 +17,7 @@ var mcp = spec{
 	Dialect: Dialect{
 		Name: "mcp", Kind: frame.SSE, CleanEnd: true,
 		certain: isMCP,
+		calls:   mcpCalls,
 		// Its error frame would have to repeat the id of the request, which is
 		// not known here.
 		Failure: func(Failure) [][]byte { return nil },
@@ -28,6 +29,16 @@ var mcp = spec{
 		"error":  {end: true, fail: paths{"error"}},
 	},
 }.dialect()
+
+// mcpCalls: a cancelled request is never answered, and its stream may stay
+// open.
+var mcpCalls = []Calls{{
+	when: condition{"method", "tools/call"},
+	Cancel: &ControlCall{
+		Method: "POST", Path: "{start_path}", Accept: "application/json, text/event-stream", Silent: true,
+		Body: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{request.id}}}`,
+	},
+}}
 
 // DetectByRequest returns the dialect of an answer as far as the request tells
 // for certain, or nil. Clients of MCP resume by upstream's ids, so that its

@@ -21,6 +21,7 @@ var openAIResponses = spec{
 		certain:     func(f *frame.Frame) bool { return isResponse(f) && !isBareError(f) },
 		plausible:   isResponse,
 		Failure:     responsesFailure,
+		calls:       responsesCalls,
 	},
 	find: byEvent("type"),
 	rules: rules{
@@ -48,6 +49,19 @@ var openAIResponses = spec{
 		"cancelled": meansStopped,
 	},
 }.dialect()
+
+// responsesCalls: only a response that runs in the background can be cancelled
+// by a call; any other ends with its connection.
+var responsesCalls = []Calls{{
+	start: "/responses", when: condition{"background", "true"},
+	Cancel: &ControlCall{Method: "POST", Path: "{prefix}/responses/{upstream_id}/cancel", state: paths{"status"}, words: responseStandings},
+	Status: &ControlCall{Method: "GET", Path: "{prefix}/responses/{upstream_id}", state: paths{"status"}, words: responseStandings},
+}}
+
+var responseStandings = map[string]Standing{
+	"queued": StandingRunning, "in_progress": StandingRunning, "completed": StandingCompleted,
+	"incomplete": StandingCompleted, "failed": StandingFailed, "cancelled": StandingCancelled,
+}
 
 var responseOpened = &rule{id: "response.id", conversation: "response.conversation.id", model: "response.model"}
 

@@ -1,0 +1,186 @@
+package dialect
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// Calls are the requests that a backend takes about one of its runs, for
+// starts of one form. A dialect has a table of them; the first entry that fits
+// the start counts.
+type Calls struct {
+	// start is the end of the start's path; {name} captures a segment, * is any.
+	start string
+	// when, if set, is a member of the start's body and the value that it has.
+	when condition
+	// Cancel stops the run, Status tells how it stands. Nil where the backend has
+	// no such call.
+	Cancel, Status *ControlCall
+}
+
+type condition struct{ path, value string }
+
+// ControlCall is one request of a table. Variables stand in braces: {prefix} is the
+// path of the start up to what the table's pattern matched, {start_path} all of
+// it, {upstream_id} and {upstream_conversation_id} are upstream's own ids, a name that
+// the pattern captured is that segment, and {request.x} is the member x of the
+// start's body.
+type ControlCall struct {
+	Method string
+	// Path is a template; each variable but the first two is one segment or one
+	// query value.
+	Path string
+	// Body is a template of JSON in which variables are whole values; empty means
+	// no body.
+	Body string
+	// Accept is the field of that name; empty means application/json.
+	Accept string
+	// Silent tells that the backend may keep the stream open for ever after it
+	// took the call.
+	Silent bool
+
+	// state is where the answer says how the run stands, and words are what it
+	// says there. Without words an answer tells nothing but its status.
+	state paths
+	words map[string]Standing
+}
+
+// Standing is what a backend says about a run when it is asked.
+type Standing uint8
+
+// The standings. StandingPaused means that the turn is over and waits for
+// somebody's input.
+const (
+	StandingUnknown Standing = iota
+	StandingRunning
+	StandingCompleted
+	StandingFailed
+	StandingCancelled
+	StandingPaused
+)
+
+// Standing reads how the run stands from the body of an answer.
+func (c *ControlCall) Standing(body []byte) Standing {
+	if len(c.words) == 0 || !gjson.ValidBytes(body) {
+		return StandingUnknown
+	}
+	return c.words[strings.ToLower(c.state.text(gjson.ParseBytes(body)))]
+}
+
+// Origin is what is remembered of a start for the calls about its run. It holds
+// no credential.
+type Origin struct {
+	// Path is the escaped path of the start as it went upstream.
+	Path string `json:"p"`
+	// Fields are the members of the start's body that some call repeats, as raw
+	// JSON.
+	Fields map[string]json.RawMessage `json:"f,omitempty"`
+}
+
+// maxField bounds a remembered member, in bytes.
+const maxField = 256
+
+// Remember returns what calls about a run will need of its start. ok tells
+// whether any dialect has a call for such a start at all.
+func Remember(path string, body []byte) (o Origin, ok bool) {
+	o.Path = path
+	for _, d := range all {
+		for i := range d.calls {
+			if d.calls[i].fits(path, body) {
+				ok = true
+				o.keep(&d.calls[i], body)
+			}
+		}
+	}
+	return o, ok
+}
+
+// keep remembers the members of the body that an entry names.
+func (o *Origin) keep(c *Calls, body []byte) {
+	names := requested(c.Cancel, c.Status)
+	if c.when.path != "" {
+		names = append(names, c.when.path)
+	}
+	for _, name := range names {
+		v := gjson.GetBytes(body, name)
+		if !v.Exists() || len(v.Raw) > maxField || v.IsObject() || v.IsArray() {
+			continue
+		}
+		if o.Fields == nil {
+			o.Fields = make(map[string]json.RawMessage)
+		}
+		o.Fields[name] = json.RawMessage(v.Raw)
+	}
+}
+
+// requested are the members of the body that the templates of calls name.
+func requested(calls ...*ControlCall) (names []string) {
+	for _, c := range calls {
+		if c == nil {
+			continue
+		}
+		for _, part := range strings.Split(c.Path+c.Body, "{request.")[1:] {
+			name, _, _ := strings.Cut(part, "}")
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (c *Calls) fits(path string, body []byte) bool {
+	if _, ok := capture(c.start, path, nil); !ok {
+		return false
+	}
+	return c.when.path == "" ||
+		bytes.Contains(body, []byte(c.when.value)) && gjson.GetBytes(body, c.when.path).String() == c.when.value
+}
+
+// CallsOf returns the calls that the dialect has for a start, and the
+// variables that its path tells.
+func (d *Dialect) CallsOf(o *Origin) (calls *Calls, vars map[string]string) {
+	for i := range d.calls {
+		c := &d.calls[i]
+		if c.when.path != "" && gjson.ParseBytes(o.Fields[c.when.path]).String() != c.when.value {
+			continue
+		}
+		vars = map[string]string{"start_path": o.Path}
+		prefix, ok := capture(c.start, o.Path, vars)
+		if !ok {
+			continue
+		}
+		vars["prefix"] = prefix
+		return c, vars
+	}
+	return nil, nil
+}
+
+// capture matches the end of an escaped path with a pattern and returns what
+// stands before it. What stands in its named segments goes into vars, which may
+// be nil.
+func capture(pattern, path string, vars map[string]string) (prefix string, ok bool) {
+	rest := strings.TrimSuffix(path, "/")
+	for pattern != "" {
+		var want, got string
+		pattern, want = cutLast(pattern)
+		rest, got = cutLast(rest)
+		name, open := strings.CutPrefix(want, "{")
+		if !open {
+			if !matchSegment(want, got) {
+				return "", false
+			}
+			continue
+		}
+		value, err := url.PathUnescape(got)
+		if err != nil || value == "" {
+			return "", false
+		}
+		if vars != nil {
+			vars[strings.TrimSuffix(name, "}")] = value
+		}
+	}
+	return rest, true
+}

@@ -1,0 +1,140 @@
+package proxy
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+)
+
+// Way is how the configuration says that a call about a run reaches the
+// backend. The zero value leaves it to the dialect.
+type Way struct {
+	// Off: no such call is made.
+	Off bool
+	// Method and Target are those of a configured call. The target is the
+	// template of a path, which goes through the next handler, or of an absolute
+	// URL, whose scheme and host have no variables.
+	Method, Target string
+	// Header are the fields of a call to an absolute URL.
+	Header http.Header
+}
+
+func (w *Way) configured() bool { return w.Target != "" }
+
+// errNoWay means that there is no such call for a run.
+var errNoWay = errors.New("there is no such call for this run")
+
+// errand is one call about a run, with everything filled in.
+type errand struct {
+	method, target string
+	body           []byte
+	accept         string
+	header         http.Header          // of an absolute URL
+	own            *dialect.ControlCall // nil for a configured call
+}
+
+// direct reports whether the call goes to an address of its own.
+func (e *errand) direct() bool { return !strings.HasPrefix(e.target, "/") }
+
+// bearings are what calls about a run are made of: its names, and how its
+// start went upstream.
+type bearings struct {
+	run          runregistry.RunID
+	conversation runregistry.ConversationID
+	upstream     string // upstream's id of the run, once known
+	// thread is upstream's id of the conversation; empty when only we have one.
+	thread  string
+	origin  dialect.Origin
+	dialect *dialect.Dialect // nil when not known
+}
+
+// cancel is the call that stops the run.
+func (b *bearings) cancel(way *Way) (*errand, error) {
+	return b.errand(way, func(c *dialect.Calls) *dialect.ControlCall { return c.Cancel })
+}
+
+// status is the call that asks how the run stands.
+func (b *bearings) status(way *Way) (*errand, error) {
+	return b.errand(way, func(c *dialect.Calls) *dialect.ControlCall { return c.Status })
+}
+
+// errand fills in a call: the configured one, else the dialect's own. The
+// error is [errNoWay], [errUnknownVariable], or [errUnsafeValue].
+func (b *bearings) errand(way *Way, which func(*dialect.Calls) *dialect.ControlCall) (*errand, error) {
+	switch {
+	case way.Off:
+		return nil, errNoWay
+	case way.configured():
+		target, err := expand(way.Target, b.values(nil))
+		return &errand{method: way.Method, target: target, header: way.Header}, err
+	case b.dialect == nil:
+		return nil, errNoWay
+	}
+	calls, vars := b.dialect.CallsOf(&b.origin)
+	if calls == nil || which(calls) == nil {
+		return nil, errNoWay
+	}
+	own, values := which(calls), b.values(vars)
+	target, err := expand(own.Path, values)
+	if err != nil {
+		return nil, err
+	}
+	body, err := replace(own.Body, values, jsonValue)
+	return &errand{method: own.Method, target: target, body: []byte(body), accept: own.Accept, own: own}, err
+}
+
+// values are the variables of the run; vars are those that the dialect read
+// from the start's path.
+func (b *bearings) values(vars map[string]string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		var v string
+		switch name {
+		case "run_id":
+			v = string(b.run)
+		case "conversation_id":
+			v = string(b.conversation)
+		case "upstream_id", "upstream_run_id":
+			v = b.upstream
+		case "upstream_conversation_id":
+			v = b.thread
+		case "start_path":
+			v = b.origin.Path
+		default:
+			if member, ok := strings.CutPrefix(name, memberPrefix); ok {
+				v = string(b.origin.Fields[member])
+			} else {
+				v = vars[name]
+				_, known := vars[name]
+				return v, known // a prefix may be empty
+			}
+		}
+		return v, v != ""
+	}
+}
+
+// memberPrefix begins the names of variables that are members of the start's
+// body, as raw JSON.
+const memberPrefix = "request."
+
+// textOf is a variable as text.
+func textOf(name, v string) string {
+	if strings.HasPrefix(name, memberPrefix) {
+		return gjson.Parse(v).String()
+	}
+	return v
+}
+
+// jsonValue is a variable as a JSON value.
+func jsonValue(name, v string) (string, error) {
+	if strings.HasPrefix(name, memberPrefix) {
+		return v, nil
+	}
+	text, err := json.Marshal(v)
+	return string(text), err
+}
