@@ -84,6 +84,11 @@ func globalApp(h httpcaddyfile.Helper) *App {
 //	    }
 //	    on_disconnect           continue | cancel [after <duration>]
 //	    cancel                  auto | close
+//	    cancel                  call <method> <path or URL> [{
+//	        header <name> <value>                             # repeatable, of a URL
+//	    }]
+//	    steer                   <method> <path or URL> [{ header <name> <value> }]
+//	    status                  auto | off | <method> <path or URL> [{ header <name> <value> }]
 //	    cancel_deadline         <duration>
 //	    deadline                <duration>
 //	    response_header_timeout <duration>
@@ -106,7 +111,8 @@ func globalApp(h httpcaddyfile.Helper) *App {
 //	}
 //
 // The matcher narrows which requests may start a run. Inside the block
-// {run_id} and {conversation_id} may be written without their prefix.
+// {run_id} and {conversation_id} may be written without their prefix. Calls
+// also have {upstream_id}, {upstream_run_id} and {start_path}.
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return h.unmarshal(d, new(App))
 }

@@ -89,9 +89,17 @@ type Handler struct {
 	OnDisconnect *OnDisconnect `json:"on_disconnect,omitempty"`
 
 	// How a Stop reaches the backend: `auto` by the dialect's cancel call if
-	// there is one, else by closing the connection; `close` always closes.
-	// Default: auto.
-	Cancel string `json:"cancel,omitempty"`
+	// there is one, else by closing the connection; `close` always closes; or a
+	// call of your own. Default: auto.
+	Cancel *Call `json:"cancel,omitempty"`
+
+	// The call that brings further input to an active run. Default: none.
+	Steer *Call `json:"steer,omitempty"`
+
+	// The call that asks how a run stands whose stream does not tell how it
+	// ended: `auto` by the dialect's own if there is one, `off`, or a call of
+	// your own. Default: auto.
+	Status *Call `json:"status,omitempty"`
 
 	// How long a Stop waits for the backend. Default: 30s.
 	CancelDeadline caddy.Duration `json:"cancel_deadline,omitempty"`

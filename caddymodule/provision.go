@@ -153,6 +153,7 @@ func (h *Handler) config() proxy.Config {
 	c.Match, c.StartMatch = h.match, h.startMatch
 	c.Release, c.Resource = h.AgentRelease, h.ResourceScope
 	c.ReplayHeaders, c.CORS = h.ReplayHeaders, h.CORS
+	c.Cancel, c.Steer, c.Status = h.Cancel.way(), h.Steer.way(), h.Status.way()
 	c.NoSideEffects = h.SideEffects == "none"
 	setIf(&c.API, h.API)
 	setIf(&c.Dialect, h.Dialect)

@@ -26,6 +26,7 @@ func (h *Handler) check() error {
 	return errors.Join(
 		h.checkStart(), h.checkAPI(), h.checkResumePath(), h.checkConversation(), h.checkWords(),
 		h.identity().check(), h.checkHeaders(), h.checkDurations(), h.checkRelations(),
+		cancelOption.check(h.Cancel), steerOption.check(h.Steer), statusOption.check(h.Status),
 		h.Idempotency.check(), h.OnDisconnect.check(), h.Limits.check(), h.checkCORS(),
 	)
 }
@@ -129,7 +130,6 @@ func (h *Handler) checkWords() error {
 	one("dialect", h.Dialect, append([]string{"auto"}, dialect.Names()...)...)
 	one("conversation_busy", h.ConversationBusy, "auto", "reject", "replace", "allow")
 	one("acl", h.ACL, "owner")
-	one("cancel", h.Cancel, "auto", "close")
 	one("side_effects", h.SideEffects, "possible", "none")
 	return errors.Join(errs...)
 }

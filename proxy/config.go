@@ -45,13 +45,14 @@ type Config struct {
 	DisconnectCancel bool
 	DisconnectAfter  time.Duration
 	// Cancel is the call by which a Stop reaches the backend; off closes the
-	// connection. Status asks how a run stands whose stream does not tell.
-	Cancel, Status Way
-	CancelDeadline time.Duration
-	Deadline         time.Duration
-	HeaderTimeout    time.Duration
-	StreamIdle       time.Duration
-	FrameIdle        time.Duration
+	// connection. Status asks how a run stands whose stream does not tell, and
+	// Steer brings it further input.
+	Cancel, Status, Steer Way
+	CancelDeadline        time.Duration
+	Deadline              time.Duration
+	HeaderTimeout         time.Duration
+	StreamIdle            time.Duration
+	FrameIdle             time.Duration
 	// Keepalive is the silence towards a reader after which it gets a sign of
 	// life; 0 is off.
 	Keepalive time.Duration
