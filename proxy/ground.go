@@ -20,7 +20,10 @@ type ground struct {
 	request *http.Request // to be copied, never sent
 	// header are the fields of a call that goes through next.
 	header http.Header
-	host   Host
+	// query, if set, takes the place of the one in the dialect's table: a client
+	// that calls the backend's own resource may ask for more.
+	query string
+	host  Host
 	about  About
 }
 
@@ -79,8 +82,11 @@ func (g *ground) prepare(ctx context.Context, e *errand) (Next, *http.Request, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", errUnsendable, err)
 	}
+	if g.query != "" && e.own != nil {
+		to.RawQuery = g.query
+	}
 	r := g.host.Detach(context.WithValue(ctx, insideKey{}, true), g.request, g.about)
-	r.Method, r.RequestURI = e.method, e.target
+	r.Method, r.RequestURI = e.method, to.RequestURI()
 	*r.URL = *to // in place: the host may have kept the pointer
 	r.Header = g.header.Clone()
 	setBody(r, e.body)
@@ -240,6 +246,16 @@ func (h *Handler) lend(r *http.Request) lender {
 		if next, ok := r.Context().Value(nextKey{}).(Next); ok {
 			g.next, g.request = next, h.deps.Host.Detach(context.WithoutCancel(base.request.Context()), r, base.about)
 		}
+		return g
+	}
+}
+
+// lendWhole is lend for a request that is a cancel call of the backend's own.
+func (h *Handler) lendWhole(r *http.Request) lender {
+	lent := h.lend(r)
+	return func(base *ground) *ground {
+		g := lent(base)
+		g.query = r.URL.RawQuery
 		return g
 	}
 }

@@ -22,7 +22,10 @@ type halting struct {
 	deadline  time.Time
 	// news tells that an id was learned for which the call waits.
 	news chan struct{}
-	done chan struct{} // closed when the call is over
+	// answered is closed when the call is answered or will not be, done when
+	// nothing more is waited for.
+	answered, done chan struct{}
+	reply          *reply
 	// said is what upstream made of the call.
 	said runregistry.Confirmation
 	// streamOver: upstream's answer has ended; whole: by itself and properly.
@@ -62,7 +65,7 @@ func (p *pump) haltLocked(by lender) {
 	}
 	p.halt.deadline = time.Now().Add(p.cfg.CancelDeadline)
 	p.halt.stream, p.halt.endStream = context.WithCancel(p.ctx)
-	p.halt.news, p.halt.done = make(chan struct{}, 1), make(chan struct{})
+	p.halt.news, p.halt.answered, p.halt.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	go p.carryOut(g)
 }
 
@@ -98,13 +101,14 @@ func (p *pump) carryOut(g *ground) {
 	defer cancel()
 	defer context.AfterFunc(p.halt.stream, func() { time.AfterFunc(answerGrace, cancel) })()
 	e, err := p.awaitErrand(ctx)
+	var answer *reply
 	if err == nil {
-		var answer *reply
 		answer, err = g.persist(ctx, e)
 		p.heard(e, answer, err)
-		if answer.accepted() && (e.own == nil || !e.own.Silent) {
-			awaitEither(p.halt.stream, ctx)
-		}
+	}
+	close(p.halt.answered)
+	if answer.accepted() && (e.own == nil || !e.own.Silent) {
+		awaitEither(p.halt.stream, ctx)
 	}
 	if p.halt.stream.Err() == nil {
 		p.cancel(errStopped)
@@ -152,7 +156,7 @@ func (p *pump) heard(e *errand, answer *reply, err error) {
 	said := confirmationOf(e, answer, err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.halt.said = said
+	p.halt.said, p.halt.reply = said, answer
 	if said == runregistry.ConfirmFailed || said == runregistry.CancelUnsupported {
 		p.log.Warn("upstream did not take the cancel call", logRun(p.lease.Run), slog.Int("status", answer.code()), logError(err))
 	}

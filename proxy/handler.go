@@ -76,6 +76,11 @@ func (h *Handler) route(r *http.Request) (bool, served) {
 	if _, ok := ourCursorText(r); ok && r.Method != http.MethodPost {
 		return true, func(w http.ResponseWriter, r *http.Request, _ Next) error { return h.serveReattach(w, r) }
 	}
+	if stop, ok := dialect.StopAt(r.Method, r.URL.EscapedPath()); ok {
+		return true, func(w http.ResponseWriter, r *http.Request, next Next) error {
+			return h.serveOwnStop(w, withNext(r, next), next, stop)
+		}
+	}
 	if target, ok := h.resumeTarget(r); ok {
 		return true, func(w http.ResponseWriter, r *http.Request, next Next) error {
 			return h.serveResumePath(w, withNext(r, next), next, target)

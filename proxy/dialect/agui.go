@@ -37,8 +37,11 @@ var agUI = spec{
 // agUICalls: the protocol has no call that stops; the CopilotKit runtime stops
 // what a thread runs.
 var agUICalls = []Calls{{
-	start:  "/agent/{agent}/run",
-	Cancel: &ControlCall{Method: "POST", Path: "{prefix}/agent/{agent}/stop/{upstream_conversation_id}"},
+	start: "/agent/{agent}/run",
+	Cancel: &ControlCall{
+		Method: "POST", Path: "{prefix}/agent/{agent}/stop/{upstream_conversation_id}",
+		taken: taken{status: 200, body: `{"stopped":true}`},
+	},
 }}
 
 // aguiUsage is one entry per model that was asked.

@@ -47,6 +47,8 @@ type ControlCall struct {
 	// says there. Without words an answer tells nothing but its status.
 	state paths
 	words map[string]Standing
+	// taken is the backend's answer to a cancel call.
+	taken taken
 }
 
 // Standing is what a backend says about a run when it is asked.

@@ -45,7 +45,10 @@ var langGraphCalls = []Calls{
 }
 
 func langGraphCancel(thread string) *ControlCall {
-	return &ControlCall{Method: "POST", Path: "{prefix}/threads/" + thread + "/runs/{upstream_id}/cancel?wait=0&action=interrupt"}
+	return &ControlCall{
+		Method: "POST", Path: "{prefix}/threads/" + thread + "/runs/{upstream_id}/cancel?wait=0&action=interrupt",
+		taken: taken{status: 202},
+	}
 }
 
 func langGraphStatus(thread string) *ControlCall {

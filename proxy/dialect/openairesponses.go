@@ -54,7 +54,10 @@ var openAIResponses = spec{
 // by a call; any other ends with its connection.
 var responsesCalls = []Calls{{
 	start: "/responses", when: condition{"background", "true"},
-	Cancel: &ControlCall{Method: "POST", Path: "{prefix}/responses/{upstream_id}/cancel", state: paths{"status"}, words: responseStandings},
+	Cancel: &ControlCall{
+		Method: "POST", Path: "{prefix}/responses/{upstream_id}/cancel", state: paths{"status"}, words: responseStandings,
+		taken: taken{200, `{"id":{upstream_id},"object":"response","background":true,"status":{state},"output":[]}`, "cancelled", "in_progress"},
+	},
 	Status: &ControlCall{Method: "GET", Path: "{prefix}/responses/{upstream_id}", state: paths{"status"}, words: responseStandings},
 }}
 
