@@ -225,7 +225,7 @@ func (p *pump) take(f *frame.Frame) error {
 
 // detect fixes the dialect with the first frame that has data.
 func (p *pump) detect(f *frame.Frame) {
-	if !f.HasData {
+	if len(f.Data) == 0 {
 		return
 	}
 	p.detected = true

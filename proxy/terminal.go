@@ -34,13 +34,30 @@ func (t *tail) finish(ctx context.Context) tailEnd {
 	case !t.canFail():
 		return tailAborted
 	default:
-		t.failure(rec.FinalSeq, failureOf(rec, t.links))
+		f := failureOf(rec, t.links)
+		f.Last = t.lastData(ctx)
+		t.failure(rec.FinalSeq, f)
 	}
 	if err := t.send(t.out); err != nil {
 		return tailGone
 	}
 	t.after = rec.FinalSeq
 	return tailWhole
+}
+
+// lastData returns the data of the last stored frame if the dialect's failure
+// goes on from it, and nothing if it cannot be read.
+func (t *tail) lastData(ctx context.Context) []byte {
+	if !t.dialect.Numbered || t.rec.LastSeq == 0 {
+		return nil
+	}
+	page, err := t.h.deps.Engine.store.Read(ctx, runregistry.PageQuery{Run: t.rec.ID, After: t.rec.LastSeq - 1})
+	if err != nil || len(page.Frames) == 0 {
+		return nil
+	}
+	var parsed frame.Frame
+	frame.Parse(kindOf(t.rec.Format), page.Frames[0].Data, &parsed)
+	return parsed.Data
 }
 
 // canFail reports whether the view's dialect has a frame that says so.

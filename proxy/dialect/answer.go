@@ -1,6 +1,10 @@
 package dialect
 
-import "github.com/tidwall/gjson"
+import (
+	"slices"
+
+	"github.com/tidwall/gjson"
+)
 
 // answer is a snapshot in the making.
 type answer struct {
@@ -18,7 +22,19 @@ type answer struct {
 	// whose text is growing, and how much text stood before it.
 	message string
 	settled int
+	// parts serves dialects whose pieces name a part by its place: what each is.
+	parts []part
 }
+
+// part is what a part of an answer holds.
+type part uint8
+
+const (
+	partOther part = iota
+	partText
+	partReasoning
+	partCall
+)
 
 // call is a tool call as far as it is known.
 type call struct {
@@ -88,6 +104,22 @@ func (a *answer) resolve(key, name string, failed bool, result gjson.Result) {
 		a.cut = a.cut || cut
 	}
 	a.receipts = append(a.receipts, r)
+}
+
+// settleReceipt completes the receipt that was noted last with a result that
+// came after it.
+func (a *answer) settleReceipt(failed bool, result gjson.Result) {
+	n := len(a.receipts)
+	if n == 0 || !result.Exists() {
+		return
+	}
+	last := a.receipts[n-1] // snapshots share the old one
+	text, cut := clipped(valueText(result))
+	last.Result, a.cut = &text, a.cut || cut
+	if failed {
+		last.Status = statusFailed
+	}
+	a.receipts = append(slices.Clone(a.receipts[:n-1]), last)
 }
 
 // fail notes what went wrong. The first error is the cause; those after it are

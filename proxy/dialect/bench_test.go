@@ -37,6 +37,37 @@ var ordinary = map[string][2]string{
 	"langgraph":  {`metadata|{"run_id":"r","attempt":1}`, `messages|[{"content":" token","type":"AIMessageChunk","id":"run-1"},{"tags":[]}]`},
 	"mcp":        {`{"jsonrpc":"2.0","method":"notifications/message","params":{}}`, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}`},
 	"generic":    {"a", " token"},
+	"openai-assistants": {
+		`thread.run.created|{"id":"run_1","object":"thread.run","thread_id":"t","model":"m"}`,
+		`thread.message.delta|{"id":"msg_1","object":"thread.message.delta","delta":{"content":[{"index":0,"type":"text","text":{"value":" token"}}]}}`,
+	},
+	"gemini-interactions": {
+		`{"interaction":{"id":"i","status":"in_progress","model":"m"},"event_type":"interaction.created"}`,
+		`{"index":1,"delta":{"text":" to\"ken","type":"text"},"event_type":"step.delta"}`,
+	},
+	"cohere": {
+		`message-start|{"id":"m","type":"message-start","delta":{}}`,
+		`content-delta|{"type":"content-delta","index":0,"delta":{"message":{"content":{"text":" token"}}}}`,
+	},
+	"assistant-transport": {`{"type": "step-start", "messageId": "m"}`, `{"type": "text-delta", "textDelta": " token", "path": [0]}`},
+	"mastra":              {`{"type":"start","runId":"r","from":"AGENT","payload":{}}`, `{"type":"text-delta","runId":"r","from":"AGENT","payload":{"id":"1","text":" token"}}`},
+	"langserve":           {`metadata|{"run_id":"r"}`, `data|{"content":" token","type":"AIMessageChunk"}`},
+	"letta": {
+		`{"id":"message-1","message_type":"reasoning_message","reasoning":"a","run_id":"r"}`,
+		`{"id":"message-1","date":"2026-01-01","message_type":"assistant_message","content":" token","run_id":"r"}`,
+	},
+	"dify": {
+		`{"event":"workflow_started","conversation_id":"c","task_id":"t"}`,
+		`{"event":"message","conversation_id":"c","message_id":"m","task_id":"t","answer":" token"}`,
+	},
+	"fastgpt":   {`flowNodeStatus|{"status":"running"}`, `answer|{"id":"","object":"","choices":[{"index":0,"delta":{"content":" token"},"finish_reason":null}]}`},
+	"flowise":   {`{"event":"start","data":""}`, `{"event":"token","data":" token"}`},
+	"n8n":       {`{"type":"begin","metadata":{"nodeId":"n"}}`, `{"type":"item","content":" token","metadata":{"nodeId":"n","itemIndex":0}}`},
+	"replicate": {"output|", "output| token"},
+	"a2a": {
+		`{"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t","contextId":"c","status":{"state":"TASK_STATE_SUBMITTED"}}}}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"artifactUpdate":{"taskId":"t","contextId":"c","artifact":{"artifactId":"a","parts":[{"text":" token"}]},"append":true}}}`,
+	},
 }
 
 // framesOf returns the two frames, parsed.
@@ -58,7 +89,10 @@ func framesOf(t testing.TB, name string) (d *dialect.Dialect, first, next *frame
 // TestReadingOrdinaryFramesAllocatesNothing: promise 2. (Gemini counts tokens
 // in every frame, and has few and large ones.)
 func TestReadingOrdinaryFramesAllocatesNothing(t *testing.T) {
-	for name := range ordinary {
+	for _, name := range dialect.Names() {
+		if name == "gemini" {
+			continue
+		}
 		d, first, next := framesOf(t, name)
 		r := d.NewReader()
 		r.Read(first)

@@ -20,7 +20,12 @@ var fields = []field{
 	{agUI.Name, func(_ string, body []byte) bool { return isRunInput(body) }, inBody("threadId")},
 	{langGraph.Name, func(path string, _ []byte) bool { return threadOf(path) != "" }, func(path string, _ []byte) string { return threadOf(path) }},
 	{openAIResponses.Name, func(path string, _ []byte) bool { return openAIResponses.generates(path) }, inBody("conversation", "conversation.id")},
-	{"dify", isDify, inBody("conversation_id")},
+	{openAIAssistants.Name, func(string, []byte) bool { return false }, func(path string, _ []byte) string { return threadOf(path) }},
+	{dify.Name, isDify, inBody("conversation_id")},
+	{a2a.Name, func(_ string, body []byte) bool { return isA2ARequest(nil, body) }, inBody("params.message.contextId", "message.contextId")},
+	{fastGPT.Name, func(_ string, body []byte) bool { return hasMessages(body) && hasText(body, "chatId") }, inBody("chatId")},
+	{flowise.Name, func(path string, body []byte) bool { return flowise.generates(path) && hasText(body, "question") }, inBody("chatId", "overrideConfig.sessionId")},
+	{n8n.Name, func(_ string, body []byte) bool { return hasText(body, "chatInput") }, inBody("sessionId")},
 	{aiUI.Name, isChat, inBody("id")},
 	{aiData.Name, isChat, inBody("id")},
 }
@@ -35,6 +40,8 @@ func inBody(where ...string) func(string, []byte) string {
 		return ""
 	}
 }
+
+func hasText(body []byte, path string) bool { return gjson.GetBytes(body, path).Str != "" }
 
 func isDify(path string, body []byte) bool {
 	return gjson.GetBytes(body, "response_mode").Str != "" || matchTail("/chat-messages", path)
@@ -70,13 +77,17 @@ func Conversation(dialectName, path string, body []byte) (string, bool) {
 	return "", false
 }
 
-// RunKey returns the run id that an AG-UI client chose for a start; it serves
-// as an idempotency key.
+// RunKey returns the id that a client chose for what it starts; it serves as an
+// idempotency key: the run of AG-UI, the answer of FastGPT.
 func RunKey(body []byte) (string, bool) {
-	if !isRunInput(body) {
+	switch {
+	case isRunInput(body):
+		return gjson.GetBytes(body, "runId").Str, true
+	case hasMessages(body) && hasText(body, "responseChatItemId"):
+		return gjson.GetBytes(body, "responseChatItemId").Str, true
+	default:
 		return "", false
 	}
-	return gjson.GetBytes(body, "runId").Str, true
 }
 
 // Model returns the model that a start asks for, or nothing.

@@ -75,14 +75,46 @@ var firstFrames = []struct{ hint, frame, want string }{
 	{"generic", `{"type":"RUN_STARTED","threadId":"t","runId":"r"}`, "ag-ui"},
 	{"generic", `{"type":"RUN_ERROR","message":"x"}`, "ag-ui"},
 	{"generic", `metadata|{"run_id":"r","attempt":1}`, "langgraph"},
-	{"generic", `metadata|{"run_id":"r"}`, "generic"}, // LangServe
+	{"generic", `metadata|{"run_id":"r"}`, "langserve"},
+	{"langgraph", `metadata|{"run_id":"r"}`, "langgraph"}, // its path says so
+	{"langserve", `metadata|{"run_id":"r"}`, "langserve"},
 	{"generic", `{"candidates": [{"content": {}}],"usageMetadata": {}}`, "gemini"},
 	{"generic", `{"promptFeedback":{"blockReason":"SAFETY"},"modelVersion":"m"}`, "gemini"},
 	{"generic", `{"candidates":["a","b"]}`, "generic"},
 	{"generic", `{"jsonrpc":"2.0","method":"notifications/message"}`, "mcp"},
 	{"generic", `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`, "mcp"},
-	{"generic", `{"jsonrpc":"2.0","id":1,"result":{"kind":"task"}}`, "generic"}, // A2A
-	{"generic", `{"jsonrpc":"2.0","id":1,"result":{"statusUpdate":{}}}`, "generic"},
+	{"generic", `{"jsonrpc":"2.0","id":1,"result":{"kind":"task","id":"t","status":{"state":"submitted"}}}`, "a2a"},
+	{"generic", `{"jsonrpc":"2.0","id":1,"result":{"statusUpdate":{"taskId":"t","status":{"state":"TASK_STATE_WORKING"}}}}`, "a2a"},
+	{"generic", `{"jsonrpc":"2.0","id":1,"result":{"artifactUpdate":{"artifact":{"parts":[]}}}}`, "a2a"},
+	{"generic", `{"jsonrpc":"2.0","id":1,"result":{"kind":"message","messageId":"m","parts":[]}}`, "a2a"},
+	{"generic", `{"task":{"id":"t","status":{"state":"TASK_STATE_SUBMITTED"}}}`, "a2a"},                // without JSON-RPC
+	{"generic", `{"jsonrpc":"2.0","id":1,"result":{"task":{"taskId":"t","status":"working"}}}`, "mcp"}, // its own tasks
+	{"generic", `{"task":"mow the lawn"}`, "generic"},
+	{"generic", `thread.run.created|{"id":"run_1","object":"thread.run"}`, "openai-assistants"},
+	{"generic", `thread.created|{"id":"t"}`, "generic"},
+	{"generic", `{"interaction":{"id":"i"},"event_type":"interaction.created"}`, "gemini-interactions"},
+	{"generic", `message-start|{"type":"message-start","id":"m"}`, "cohere"},
+	{"generic", `{"event":"message","task_id":"t","answer":"a"}`, "dify"},
+	{"generic", `{"event":"message","answer":"a"}`, "generic"},
+	{"generic", `answer|{"id":"","object":"","choices":[{"delta":{"content":"a"},"index":0}]}`, "fastgpt"},
+	{"generic", `flowNodeStatus|{"status":"running","name":"AI"}`, "fastgpt"},
+	{"openai-chat", `flowNodeStatus|{"status":"running","name":"AI"}`, "fastgpt"},
+	{"openai-chat", `answer|{"id":"","object":"","choices":[{"delta":{"content":"a"},"index":0}]}`, "fastgpt"},
+	{"openai-chat", `{"id":"","object":"","choices":[{"delta":{"content":"a"},"index":0}]}`, "openai-chat"}, // FastGPT without detail
+	{"generic", `{"type":"begin","metadata":{"nodeId":"n"}}`, "n8n"},
+	{"generic", `{"type":"begin"}`, "generic"},
+	{"generic", `{"id":"message-1","message_type":"reasoning_message","reasoning":"a","run_id":"r"}`, "letta"},
+	{"generic", `{"message_type":"mail"}`, "generic"},
+	{"generic", `{"type":"start","runId":"r","from":"AGENT","payload":{}}`, "mastra"},
+	{"generic", `{"type":"step-start","messageId":"m"}`, "assistant-transport"},
+	{"generic", `{"type":"step-start","runId":"r","from":"AGENT","payload":{"messageId":"m"}}`, "mastra"},
+	{"generic", `{"type":"part-start","part":{"type":"text"},"path":[]}`, "assistant-transport"},
+	{"generic", `{"type":"update-state","operations":[]}`, "assistant-transport"},
+	{"dify", `{"event":"workflow_started","task_id":"t"}`, "dify"},
+	{"cohere", `{"type":"message-start"}`, "cohere"},
+	{"cohere", "hello", "generic"},
+	{"openai-completions", `{"choices":[{"text":"a","index":0}]}`, "openai-completions"},
+	{"openai-chat", `{"object":"text_completion","choices":[{"text":"a"}]}`, "openai-completions"},
 	{"generic", `{"jsonrpc":"1.0","id":1,"result":{}}`, "generic"},
 	{"generic", `{"model":"m","created_at":"2024","message":{},"done":false}`, "ollama"},
 	{"generic", `{"type":"start","messageId":"m"}`, "generic"}, // the header field says AI SDK, or nothing does
@@ -134,7 +166,7 @@ func TestPathHintsStandForTheirRecordings(t *testing.T) {
 	t.Parallel()
 	for name, d := range streams(t) {
 		switch d.Name {
-		case "generic", "ai-ui-v1", "ai-data-v1", "mcp": // never hinted at by a path
+		case "generic", "ai-ui-v1", "ai-data-v1", "mcp", "replicate": // never hinted at by a path
 			continue
 		}
 		for _, clean := range cut(t, d.Kind, unframed(name, recording(t, name)), 0) {
@@ -163,7 +195,10 @@ func TestRequestsThatResumeByUpstreamsIDsAreRecognised(t *testing.T) {
 		{fields("Mcp-Protocol-Version", "2025-11-25"), call, "mcp"},
 		{fields("Mcp-Session-Id", "s"), call, "mcp"},
 		{fields("Accept", "application/json", "Accept", "text/event-stream"), call, "mcp"},
-		{fields("Accept", "text/event-stream"), call, ""}, // A2A asks for a stream alone
+		{fields("Accept", "text/event-stream"), call, ""},
+		{fields("A2A-Version", "1.0"), "", "a2a"},
+		{fields("Accept", "application/json, text/event-stream"), `{"jsonrpc":"2.0","id":1,"method":"SendStreamingMessage"}`, "a2a"},
+		{fields("Accept", "text/event-stream"), `{"jsonrpc":"2.0","id":1,"method":"message/stream"}`, "a2a"},
 		{fields("Accept", "application/json, text/event-stream"), `{"jsonrpc":"2.0","id":1,"result":{}}`, ""},
 		{http.Header{}, `{"messages":[{"content":"tools/call"}]}`, ""},
 		{http.Header{}, "", ""},

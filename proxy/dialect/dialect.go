@@ -61,6 +61,9 @@ type Dialect struct {
 	// its stream did not complete, without ids and each with its own end. Nil
 	// when the dialect has no such frame: the transport is aborted then.
 	Failure func(f Failure) [][]byte
+	// Numbered tells that a failure has to go on from the last frame of the
+	// stream: its number or its request; see [Failure].Last.
+	Numbered bool
 
 	// calls are what its backends take about one of their runs.
 	calls []Calls

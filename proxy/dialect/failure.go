@@ -13,6 +13,9 @@ type Failure struct {
 	Message string
 	// Members are added to the error object where the dialect has room.
 	Members map[string]any
+	// Last is the data of the last frame of the stream, if there is one, for
+	// dialects that are [Dialect].Numbered. It may be missing.
+	Last []byte
 }
 
 // codeCancelled is the code of a run that was stopped: some dialects have a

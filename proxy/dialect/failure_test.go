@@ -43,6 +43,21 @@ func TestFailureFramesAreReadAsMeant(t *testing.T) {
 		{"langgraph", "cancelled", "error", nil, "message", map[string]any{"error": "cancelled", "conversation_id": "conv-1"}, false},
 		{"gemini", "stream_expired", "", []any{"error"}, "message", map[string]any{"code": 410.0, "status": "STREAM_EXPIRED", "conversation_id": "conv-1"}, false},
 		{"gemini", "cancelled", "", []any{"error"}, "message", map[string]any{"code": 499.0, "status": "CANCELLED"}, false},
+		{"openai-completions", "failed", "", []any{"error"}, "message", map[string]any{"type": "failed", "conversation_id": "conv-1"}, false},
+		{"openai-assistants", "failed", "error", []any{"error"}, "message", map[string]any{"code": "failed", "conversation_id": "conv-1"}, false},
+		{"gemini-interactions", "failed", "error", []any{"error"}, "message", map[string]any{"code": "failed", "conversation_id": "conv-1"}, false},
+		{"cohere", "uncertain", "message-end", []any{"delta"}, "error", map[string]any{"finish_reason": "ERROR", "code": "uncertain"}, false},
+		{"assistant-transport", "failed", "", nil, "error", map[string]any{"type": "error", "conversation_id": nil}, true},
+		{"mastra", "failed", "", []any{"payload"}, "error", map[string]any{"code": "failed", "conversation_id": "conv-1"}, true},
+		{"mastra", "cancelled", "", []any{"payload"}, "error", map[string]any{"code": "cancelled"}, true},
+		{"langserve", "failed", "error", nil, "message", map[string]any{"status_code": 500.0, "code": "failed"}, false},
+		{"letta", "stream_expired", "", nil, "message", map[string]any{"message_type": "error_message", "error_type": "stream_expired"}, true},
+		{"dify", "failed", "", nil, "message", map[string]any{"event": "error", "code": "failed", "conversation_id": "conv-1"}, false},
+		{"fastgpt", "failed", "error", []any{"error"}, "message", map[string]any{"type": "failed"}, false},
+		{"fastgpt", "failed", "error", nil, "message", map[string]any{"statusText": "failed"}, false},
+		{"flowise", "failed", "", nil, "data", map[string]any{"event": "error", "code": "failed"}, false},
+		{"n8n", "failed", "", nil, "content", map[string]any{"type": "error", "code": "failed"}, false},
+		{"a2a", "failed", "", []any{"error"}, "message", map[string]any{"code": -32603.0, "reason": "failed", "conversation_id": "conv-1"}, false},
 		{"gemini", "anything else", "", []any{"error"}, "message", map[string]any{"code": 500.0, "status": "INTERNAL"}, false},
 	} {
 		d := lookup(t, tt.dialect)
@@ -102,6 +117,7 @@ func TestNoMessageForgesAFrame(t *testing.T) {
 func TestReadersUnderstandOurFailures(t *testing.T) {
 	t.Parallel()
 	none := []string{"generic", "mcp"}
+	saysStopped := []string{"ai-ui-v1", "mastra", "flowise", "replicate"}
 	for _, name := range dialect.Names() {
 		d := lookup(t, name)
 		for _, code := range codes {
@@ -113,7 +129,7 @@ func TestReadersUnderstandOurFailures(t *testing.T) {
 				continue
 			}
 			want := "failed"
-			if name == "ai-ui-v1" && code == "cancelled" {
+			if slices.Contains(saysStopped, name) && code == "cancelled" {
 				want = "cancelled"
 			}
 			s := read(d, d.Kind, frames)
@@ -154,5 +170,29 @@ func TestMembersThatAreNoJSONAreLeftOut(t *testing.T) {
 	members := map[string]any{"a": 1}
 	if d.Failure(dialect.Failure{Code: "failed", Members: members}); len(members) != 1 {
 		t.Errorf("got the caller's members changed to %v", members)
+	}
+}
+
+// TestFailuresGoOnFromTheLastFrame: with its number, or the request it answers.
+func TestFailuresGoOnFromTheLastFrame(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ dialect, last, want string }{
+		{"openai-responses", `{"type":"response.output_text.delta","sequence_number":41}`, `"sequence_number":42`},
+		{"openai-responses", `{"type":"response.output_text.delta"}`, `"sequence_number":0`},
+		{"openai-responses", `not JSON`, `"sequence_number":0`},
+		{"openai-responses", ``, `"sequence_number":0`},
+		{"a2a", `{"jsonrpc":"2.0","id":"req-2","result":{}}`, `"id":"req-2"`},
+		{"a2a", `{"jsonrpc":"2.0","id":7,"result":{}}`, `"id":7`},
+		{"a2a", `{"id":7,"task":{}}`, `"id":null`},
+		{"a2a", `{"jsonrpc":"2.0","id":7`, `"id":7`},
+		{"a2a", `{"jsonrpc":"2.0","id":}{`, `"id":null`},
+		{"a2a", ``, `"id":null`},
+	} {
+		d := lookup(t, tt.dialect)
+		frames := d.Failure(dialect.Failure{Code: "failed", Message: "m", Last: []byte(tt.last)})
+		if !d.Numbered || !strings.Contains(string(frames[0]), tt.want) {
+			t.Errorf("%s after %s: got %s, want %s", tt.dialect, tt.last, frames[0], tt.want)
+		}
+		only(t, d, frames[0])
 	}
 }

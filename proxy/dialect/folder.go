@@ -70,7 +70,7 @@ func (t *tool) foldInto(a *answer, doc gjson.Result) {
 	key := keyOf(doc.Get(t.key))
 	if t.result != nil {
 		if t.unless == "" || !doc.Get(t.unless).Bool() {
-			a.resolve(key, "", t.failed, t.result.value(doc))
+			a.resolve(key, t.nameIn(doc), t.failed, t.result.value(doc))
 		}
 		return
 	}
@@ -86,6 +86,13 @@ func (t *tool) foldInto(a *answer, doc gjson.Result) {
 	if t.piece != "" {
 		c.arguments.add(doc.Get(t.piece).Str)
 	}
+}
+
+func (t *tool) nameIn(doc gjson.Result) string {
+	if t.name == "" {
+		return ""
+	}
+	return doc.Get(t.name).Str
 }
 
 // callOf returns the call that the frame is about. A piece of a call that was

@@ -44,6 +44,9 @@ var mcpCalls = []Calls{{
 // for certain, or nil. Clients of MCP resume by upstream's ids, so that its
 // first frame is too late to find out.
 func DetectByRequest(h http.Header, body []byte) *Dialect {
+	if isA2ARequest(h, body) {
+		return a2a
+	}
 	if h.Get("Mcp-Protocol-Version") != "" || h.Get("Mcp-Session-Id") != "" {
 		return mcp
 	}
@@ -80,13 +83,8 @@ func findRPC(rs rules, f *frame.Frame) (*rule, []byte) {
 // with many results.
 func isMCP(f *frame.Frame) bool {
 	doc := gjson.ParseBytes(f.Data)
-	if doc.Get("jsonrpc").Str != "2.0" {
+	if doc.Get("jsonrpc").Str != "2.0" || isA2A(f) {
 		return false
-	}
-	for _, a2a := range []string{"kind", "task", "message", "statusUpdate", "artifactUpdate"} {
-		if doc.Get("result." + a2a).Exists() {
-			return false
-		}
 	}
 	return doc.Get("method").Exists() || doc.Get("result").Exists() || doc.Get("error").Exists()
 }

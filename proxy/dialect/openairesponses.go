@@ -22,6 +22,7 @@ var openAIResponses = spec{
 		plausible:   isResponse,
 		Failure:     responsesFailure,
 		calls:       responsesCalls,
+		Numbered:    true,
 	},
 	find: byEvent("type"),
 	rules: rules{
@@ -203,12 +204,16 @@ func foldWhole(a *answer, doc gjson.Result) {
 }
 
 // responsesFailure has the error twice, as the specification has it and as
-// OpenAI sends it; the clients look for one or the other. The number of the
-// frame is not known here, and no client counts.
+// OpenAI sends it; the clients look for one or the other. Its number follows
+// that of the last frame, where that is known.
 func responsesFailure(f Failure) [][]byte {
 	e := f.object(map[string]any{"message": f.Message, "type": f.Code, "code": f.Code, "param": nil})
+	next := int64(0)
+	if last := gjson.GetBytes(f.Last, "sequence_number"); last.Type == gjson.Number {
+		next = last.Int() + 1
+	}
 	data := oneLine(map[string]any{
-		"type": "error", "code": f.Code, "message": f.Message, "param": nil, "sequence_number": 0,
+		"type": "error", "code": f.Code, "message": f.Message, "param": nil, "sequence_number": next,
 		"error": json.RawMessage(e),
 	})
 	return [][]byte{eventFrame("error", data)}

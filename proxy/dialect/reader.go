@@ -18,6 +18,9 @@ type reader struct {
 	finished                bool // the answer has ended
 	refused                 bool // a refusal was seen
 	asking                  int  // questions without an answer
+	waiting                 bool // told to wait for an answer in the open stream
+	outer                   bool // a workflow is around the answer, and ends after it
+	parts                   int  // of the answer, so far
 	usage                   Usage
 	names                   map[string]string // of tools, by call
 }
@@ -182,6 +185,20 @@ func (r *reader) ordinaryEnd() meaning {
 func (r *reader) conclude(m meaning, out *Facts) {
 	r.finished = true
 	out.Outcome, out.Reason = m.outcome, m.reason
+}
+
+// wait tells that the agent waits for input while the stream stays open.
+func (r *reader) wait(out *Facts) {
+	if !r.waiting {
+		r.waiting, out.Waiting = true, 1
+	}
+}
+
+// goOn tells that it waits no more.
+func (r *reader) goOn(out *Facts) {
+	if r.waiting {
+		r.waiting, out.Waiting = false, -1
+	}
 }
 
 // sobered drops a success that follows an error.

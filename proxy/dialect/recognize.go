@@ -38,22 +38,8 @@ func Recognize(r *http.Request, path string) Recognition {
 	}
 }
 
-// otherGenerations are the paths of backends whose streams are generic here:
-// Dify, Flowise, Letta, A2A.
-var otherGenerations = []string{
-	"/chat-messages", "/completion-messages", "/workflows/run",
-	"/prediction/*",
-	"/agents/*/messages/stream",
-	"/message:stream",
-}
-
 func generates(path string) bool {
-	for _, d := range all {
-		if d.generates(path) {
-			return true
-		}
-	}
-	return matchesAny(otherGenerations, path)
+	return slices.ContainsFunc(all, func(d *Dialect) bool { return d.generates(path) })
 }
 
 // hasJSON: a body that is declared as JSON and not encoded. gRPC calls its own

@@ -90,8 +90,8 @@ var dialectOf = map[string]string{
 	"anthropic-messages": "anthropic-messages", "gemini": "gemini", "ollama": "ollama",
 	"vercel-ui-message-stream": "ai-ui-v1", "vercel-data-stream-v1": "ai-data-v1",
 	"ag-ui": "ag-ui", "langgraph": "langgraph", "mcp-streamable-http": "mcp",
-	"a2a": "generic", "assistant-transport": "generic", "gemini-interactions": "generic",
-	"openai-assistants": "generic", "replicate": "generic",
+	"a2a": "a2a", "assistant-transport": "assistant-transport", "gemini-interactions": "gemini-interactions",
+	"openai-assistants": "openai-assistants", "replicate": "replicate",
 }
 
 // streams are the recordings, by name. Binary ones, and the file that holds
@@ -126,7 +126,7 @@ func factsOf(t testing.TB, name string, d *dialect.Dialect) facts {
 	frames := cut(t, d.Kind, unframed(name, recording(t, name)), 0)
 	s, snap := read(d, d.Kind, frames), fold(d, d.Kind, frames)
 	known := facts{
-		Dialect: d.Name, ByFrame: detected(t, d.Kind, frames), Frames: len(frames),
+		Dialect: d.Name, ByFrame: detected(t, d.Kind, unframed(name, recording(t, name))), Frames: len(frames),
 		State: s.state(d), Reason: s.Reason, Marker: s.Marker, ID: s.UpstreamID, Thread: s.ConversationID, Model: s.Model,
 		Observed: s.Tools, Text: digestOf(snap.Text), Reasoning: digestOfOptional(snap.Reasoning), Finish: snap.FinishReason,
 		Types: map[string]int{},
@@ -149,16 +149,19 @@ func factsOf(t testing.TB, name string, d *dialect.Dialect) facts {
 	return known
 }
 
-// detected is the dialect that the first frame with data shows.
-func detected(t testing.TB, kind frame.Kind, frames [][]byte) string {
+// detected is the dialect that the first frame with data shows, as it arrives.
+func detected(t testing.TB, kind frame.Kind, body []byte) (name string) {
 	t.Helper()
-	var f frame.Frame
-	for _, clean := range frames {
-		if frame.Parse(kind, clean, &f); len(f.Data) > 0 {
-			return dialect.DetectByFrame(lookup(t, "generic"), &f).Name
+	sink := frame.Sink{Frame: func(f *frame.Frame) error {
+		if name == "" && len(f.Data) > 0 {
+			name = dialect.DetectByFrame(lookup(t, "generic"), f).Name
 		}
+		return nil
+	}}
+	if err := frame.New(kind, 0).Cut(body, sink); err != nil {
+		t.Fatal(err)
 	}
-	return ""
+	return name
 }
 
 func TestRecordingsTellTheirKnownFacts(t *testing.T) {

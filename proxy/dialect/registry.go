@@ -3,8 +3,9 @@ package dialect
 // all are the dialects. The order is that in which the first frame of a stream
 // is compared with them; no frame is certain for two.
 var all = []*Dialect{
-	openAIChat, openAICompletions, openAIResponses, anthropicMessages, gemini, ollama,
-	aiUI, aiData, agUI, langGraph, mcp, generic,
+	openAIChat, openAICompletions, openAIResponses, openAIAssistants, anthropicMessages,
+	gemini, interactions, cohere, ollama, aiUI, aiData, agUI, assistantTransport, mastra,
+	langGraph, langServe, letta, dify, fastGPT, flowise, n8n, replicate, mcp, a2a, generic,
 }
 
 // Lookup returns the dialect of a name.

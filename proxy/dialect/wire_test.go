@@ -30,6 +30,10 @@ func TestWhatMayBeAdded(t *testing.T) {
 		{"langgraph", frame.SSE, dialect.Wire{IDs: true, Keepalive: comment, KeepaliveGap: 10 * time.Second}},
 		{"gemini", frame.SSE, dialect.Wire{}},
 		{"mcp", frame.SSE, dialect.Wire{}},
+		{"gemini-interactions", frame.SSE, dialect.Wire{}},
+		{"mastra", frame.SSE, dialect.Wire{}},
+		{"dify", frame.SSE, dialect.Wire{IDs: true, Keepalive: comment}},
+		{"n8n", frame.Lines, dialect.Wire{Keepalive: " "}},
 		{"ollama", frame.Lines, dialect.Wire{Keepalive: " "}},
 		{"ollama", frame.SSE, dialect.Wire{IDs: true, Keepalive: comment}},
 		{"ai-data-v1", frame.Lines, dialect.Wire{Keepalive: "\n"}},
@@ -60,8 +64,9 @@ func TestKeepalivesAreNoFrames(t *testing.T) {
 func TestDialectsAreFoundByName(t *testing.T) {
 	t.Parallel()
 	want := []string{
-		"openai-chat", "openai-completions", "openai-responses", "anthropic-messages", "gemini", "ollama",
-		"ai-ui-v1", "ai-data-v1", "ag-ui", "langgraph", "mcp", "generic",
+		"openai-chat", "openai-completions", "openai-responses", "openai-assistants", "anthropic-messages",
+		"gemini", "gemini-interactions", "cohere", "ollama", "ai-ui-v1", "ai-data-v1", "ag-ui", "assistant-transport", "mastra",
+		"langgraph", "langserve", "letta", "dify", "fastgpt", "flowise", "n8n", "replicate", "mcp", "a2a", "generic",
 	}
 	if got := dialect.Names(); !slices.Equal(got, want) {
 		t.Errorf("got names %q, want %q", got, want)
@@ -72,7 +77,7 @@ func TestDialectsAreFoundByName(t *testing.T) {
 			t.Errorf("%s: got an incomplete dialect %+v", name, d)
 		}
 	}
-	for _, name := range []string{"", "auto", "OpenAI-Chat", "dify"} {
+	for _, name := range []string{"", "auto", "OpenAI-Chat", "custom"} {
 		if d, ok := dialect.Lookup(name); ok {
 			t.Errorf("%q: got %s, want none", name, d.Name)
 		}

@@ -1,0 +1,176 @@
+package dialect
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
+)
+
+// a2a is the Agent2Agent protocol, versions 0.3 and 1.0, over JSON-RPC or plain
+// HTTP. A frame is what stands in it: a task, the status of one, an artifact or
+// a message. A question ends the stream; in version 0.3 a status that is not
+// the final one leaves it open.
+var a2a = spec{
+	Dialect: Dialect{
+		Name: "a2a", Kind: frame.SSE, Wire: sseWire,
+		generations: []string{"/message:stream"},
+		certain:     isA2A,
+		Failure:     a2aFailure,
+		Numbered:    true,
+	},
+	find:  findA2A,
+	rules: a2aRules,
+	words: map[string]meaning{
+		"completed": {outcome: OutcomeCompleted}, "failed": meansFailed, "canceled": meansStopped, "rejected": meansRefused,
+		"input-required": meansAsking, "auth-required": meansAsking,
+	},
+}.dialect()
+
+var a2aRules = rules{
+	"task":           {id: "id", conversation: "contextId", read: readTask, fold: foldTask},
+	"statusUpdate":   {id: "taskId", conversation: "contextId", read: readTask, fold: foldTaskStatus},
+	"artifactUpdate": {id: "taskId", conversation: "contextId", fold: foldArtifactUpdate},
+	"message":        {id: "taskId", conversation: "contextId", settles: meaning{outcome: OutcomeCompleted}, end: true, fold: foldA2AMessage},
+	"error":          {end: true, fail: paths{"error"}},
+}
+
+// a2aKinds are the members of version 1.0, and how version 0.3 names them.
+var a2aKinds = [...][2]string{
+	{"artifactUpdate", "artifact-update"}, {"statusUpdate", "status-update"}, {"task", "task"}, {"message", "message"},
+}
+
+func findA2A(rs rules, f *frame.Frame) (*rule, []byte) {
+	result := member(f.Data, "result")
+	if result == nil {
+		result = f.Data
+	}
+	for _, kind := range a2aKinds {
+		if inner := member(result, kind[0]); len(inner) > 0 && inner[0] == '{' && member(result, "kind") == nil {
+			return rs[kind[0]], inner
+		}
+	}
+	word, _ := unquoted(member(result, "kind"))
+	for _, kind := range a2aKinds {
+		if string(word) == kind[1] {
+			return rs[kind[0]], result
+		}
+	}
+	if e := member(f.Data, "error"); len(e) > 0 && e[0] == '{' {
+		return rs["error"], f.Data
+	}
+	return nil, nil
+}
+
+// isA2A tells A2A from MCP, whose tasks have no state of this form.
+func isA2A(f *frame.Frame) bool {
+	l, data := findA2A(a2aRules, f)
+	doc := gjson.ParseBytes(data)
+	switch l {
+	case nil, a2aRules["error"]:
+		return false
+	case a2aRules["artifactUpdate"]:
+		return doc.Get("artifact.parts").IsArray()
+	case a2aRules["message"]:
+		return doc.Get("parts").IsArray() && doc.Get("messageId").Exists()
+	default:
+		return doc.Get("status.state").Exists()
+	}
+}
+
+// taskState is the word for a state in both versions.
+func taskState(doc gjson.Result) string {
+	word, _ := strings.CutPrefix(doc.Get("status.state").Str, "TASK_STATE_")
+	return strings.ReplaceAll(strings.ToLower(word), "_", "-")
+}
+
+func readTask(r *reader, doc gjson.Result, out *Facts) {
+	word := taskState(doc)
+	m, over := r.spec.words[word]
+	switch {
+	case !over:
+		r.goOn(out)
+	case m == meansAsking && doc.Get("final").Type == gjson.False:
+		r.wait(out)
+	default:
+		out.End = true
+		r.conclude(m, out)
+	}
+}
+
+// foldTask: a task that is joined again comes with what it has made so far.
+func foldTask(a *answer, doc gjson.Result) {
+	each(doc.Get("artifacts"), func(artifact gjson.Result) { foldArtifact(a, artifact, false) })
+	foldTaskStatus(a, doc)
+}
+
+func foldTaskStatus(a *answer, doc gjson.Result) {
+	word, said := taskState(doc), clip{}
+	addParts(&said, doc.Get("status.message.parts"))
+	switch word {
+	case "failed":
+		a.fail(Error{Message: string(said.bytes), Code: word})
+	case "submitted", "working", "":
+	default:
+		a.finish = word
+	}
+	if word != "failed" {
+		a.text.addBytes(said.bytes)
+		a.message = ""
+	}
+}
+
+func foldArtifactUpdate(a *answer, doc gjson.Result) {
+	foldArtifact(a, doc.Get("artifact"), doc.Get("append").Bool())
+}
+
+// foldArtifact: an artifact that is not continued begins, or begins anew.
+func foldArtifact(a *answer, artifact gjson.Result, more bool) {
+	id := "artifact " + kept(artifact.Get("artifactId").Str)
+	var text clip
+	addParts(&text, artifact.Get("parts"))
+	switch {
+	case more:
+		a.text.addBytes(text.bytes)
+	case a.message == id:
+		a.text.replace(a.settled, string(text.bytes))
+	default:
+		a.message, a.settled = id, len(a.text.bytes)
+		a.text.addBytes(text.bytes)
+	}
+}
+
+func foldA2AMessage(a *answer, doc gjson.Result) {
+	addParts(&a.text, doc.Get("parts"))
+	a.finish = "message"
+}
+
+func addParts(text *clip, parts gjson.Result) {
+	each(parts, func(part gjson.Result) { text.add(part.Get("text").Str) })
+}
+
+// a2aMethods begin a generation that is streamed.
+var a2aMethods = []string{"SendStreamingMessage", "message/stream"}
+
+// isA2ARequest: the header field is of version 1.0.
+func isA2ARequest(h http.Header, body []byte) bool {
+	return h.Get("A2a-Version") != "" || slices.Contains(a2aMethods, gjson.GetBytes(body, "method").Str)
+}
+
+// a2aFailure repeats the id of the request, which every answer to it bears. In
+// plain HTTP there is none, and an error that is only that.
+func a2aFailure(f Failure) [][]byte {
+	e := f.object(map[string]any{"code": rpcInternal, "message": f.Message, "reason": f.Code})
+	id := member(f.Last, "id")
+	if member(f.Last, "jsonrpc") == nil || !valid(id) {
+		id = []byte("null")
+	}
+	data := append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"error":`...)
+	return [][]byte{dataFrame(append(append(data, e...), '}'))}
+}
+
+// rpcInternal is the code of an internal error (JSON-RPC 2.0, section 5.1).
+const rpcInternal = -32603
