@@ -13,6 +13,8 @@ const (
 	BusyReject
 	BusyReplace
 	BusyAllow
+	// BusyQueue waits in line for the conversation.
+	BusyQueue
 )
 
 // Admission asks for a run: for a new one, or for the one that the request

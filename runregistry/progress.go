@@ -45,7 +45,8 @@ type Appended struct {
 
 // Intend applies the dispatch intent: from now on an effect is possible. It
 // returns [ErrSettled] for a run that has ended, and a [*TransitionError] for
-// one that was dispatched before: nothing is ever dispatched twice.
+// one that was dispatched before: nothing is ever dispatched twice. Whether it
+// is the run's turn is for the store to know.
 func (r *Record) Intend(now time.Time) error {
 	switch {
 	case r.State.Terminal():
@@ -53,7 +54,7 @@ func (r *Record) Intend(now time.Time) error {
 	case r.State != Queued:
 		return &TransitionError{From: r.State, To: Running}
 	}
-	r.State, r.DispatchedAt, r.ActivityAt = Running, now, now
+	r.State, r.DispatchedAt, r.ActivityAt, r.Lined = Running, now, now, false
 	r.Effect = max(r.Effect, EffectPossible)
 	r.Revision++
 	return nil

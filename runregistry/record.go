@@ -27,7 +27,9 @@ type Record struct {
 	State  State
 	Reason Reason
 	Effect Effect
-	Epoch  Epoch
+	// Lined is set while a queued run waits in the line of its conversation.
+	Lined bool
+	Epoch Epoch
 
 	Release  string // agent release that answered, as the operator defines it
 	Resource string // resource scope, as the operator defines it

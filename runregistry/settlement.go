@@ -67,7 +67,7 @@ func (r *Record) close(keep time.Duration, now time.Time) {
 	if keep > 0 {
 		r.Retention = r.Retention.atMost(keep)
 	}
-	r.EndedAt = now
+	r.EndedAt, r.Lined = now, false
 	r.FinalSeq = r.LastSeq + 1
 	r.FramesExpireAt = now.Add(r.Retention.frames())
 	r.ExpiresAt = now.Add(r.Retention.Record)

@@ -33,7 +33,8 @@ type Writer interface {
 	// running, before the first upstream byte. A second one is a
 	// [*TransitionError], so that nothing is dispatched twice; whoever lost the
 	// reply to the first settles the run instead. With [ErrSettled] the settled
-	// record is returned too: Stop came first.
+	// record is returned too: Stop came first. A run that waits in line gets the
+	// conversation in the same step, and [ErrInLine] while it is not its turn.
 	Intend(ctx context.Context, l Lease) (*Record, error)
 	// Append stores frames and progress in one step. It returns a [*GapError]
 	// when the store lacks frames before the batch, and a [*TransitionError] for

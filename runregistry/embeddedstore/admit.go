@@ -200,7 +200,7 @@ func (r *run) decide(m runregistry.Match) *runregistry.Decision {
 // startLocked starts a new run, if the conversation is to be had, and the
 // limits leave room. Until that is sure, and journaled, it changes nothing.
 func (s *Store) startLocked(a *runregistry.Admission, last *run, now time.Time) (*runregistry.Decision, journal.Position, error) {
-	losers, err := s.contestLocked(a)
+	losers, lined, err := s.contestLocked(a)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -209,6 +209,7 @@ func (s *Store) startLocked(a *runregistry.Admission, last *run, now time.Time) 
 	}
 	r := newRun(a, last, now)
 	r.number = s.births + 1
+	r.lined, r.rec.Lined = lined, lined
 	at, err := s.enterLocked(r, last, losers, now)
 	if err != nil {
 		return nil, 0, err
@@ -260,29 +261,35 @@ func (s *Store) enterLocked(r, last *run, losers []*run, now time.Time) (journal
 	return at, nil
 }
 
-// contestLocked returns the runs that must give the conversation away, or why
-// they do not.
-func (s *Store) contestLocked(a *runregistry.Admission) ([]*run, error) {
+// contestLocked returns the runs that must give the conversation away, or
+// whether the new one waits for them, or why neither.
+func (s *Store) contestLocked(a *runregistry.Admission) (losers []*run, lined bool, err error) {
 	d := s.claims.dialogueOf(place{a.Scope, a.Conversation})
 	if d == nil || a.Busy == runregistry.BusyAllow {
-		return nil, nil
+		return nil, false, nil
 	}
-	for _, r := range slices.Backward(d.holders) {
-		if busy := r.busy(a); !a.Replaces(busy) {
-			return nil, busy
-		}
+	holders := make([]runregistry.Holder, len(d.holders))
+	for i, r := range d.holders {
+		holders[i] = r.holder(a)
 	}
-	return slices.Clone(d.holders), nil
+	lined, err = a.Contest(holders)
+	if err != nil || lined {
+		return nil, lined, err
+	}
+	return slices.Clone(d.holders), false, nil
 }
 
-func (r *run) busy(a *runregistry.Admission) *runregistry.BusyError {
+func (r *run) holder(a *runregistry.Admission) runregistry.Holder {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return &runregistry.BusyError{
-		Run:     r.id,
-		Mine:    r.subject == a.Subject,
-		Readers: r.watchers.reading(),
-		Ending:  r.rec.Ending,
+	return runregistry.Holder{
+		BusyError: runregistry.BusyError{
+			Run:     r.id,
+			Mine:    r.subject == a.Subject,
+			Readers: r.watchers.reading(),
+			Ending:  r.rec.Ending,
+		},
+		Lined: r.rec.Lined,
 	}
 }
 

@@ -57,17 +57,16 @@ type naming struct {
 type dialogue struct {
 	number uint64 // of the run that opened it
 	runs   roster
-	// holders are the active runs that have not given the conversation away, in
-	// the order of their admission: one, unless [runregistry.BusyAllow] let
-	// several in.
+	// holders are the active runs that have not given the conversation away and
+	// those that wait for it in line, in the order of their admission.
 	holders []*run
 }
 
-// current returns the run that the conversation is about: the newest that
-// holds it, else its last one.
+// current returns the run that the conversation is about: among its holders,
+// else its last one.
 func (d *dialogue) current() *run {
 	if n := len(d.holders); n > 0 {
-		return d.holders[n-1]
+		return d.holders[runregistry.Speaker(n, func(i int) bool { return d.holders[i].waits() })]
 	}
 	return d.runs.last()
 }
@@ -193,7 +192,11 @@ func (c *claims) release(r *run) {
 	r.holding = false
 	r.account.active--
 	if r.dialogue != nil {
-		r.dialogue.holders = slices.DeleteFunc(r.dialogue.holders, func(o *run) bool { return o == r })
+		d := r.dialogue
+		d.holders = slices.DeleteFunc(d.holders, func(o *run) bool { return o == r })
+		if len(d.holders) > 0 && d.holders[0].lined {
+			d.holders[0].watchers.wake() // its turn may have come
+		}
 	}
 }
 

@@ -52,7 +52,7 @@ func (h *history) may(_ any, err error) {
 	h.Helper()
 	expected := []error{
 		nil, runregistry.ErrNoRun, runregistry.ErrSettled, runregistry.ErrTaken, runregistry.ErrRunActive,
-		runregistry.ErrKeyReused, runregistry.ErrDeleted,
+		runregistry.ErrKeyReused, runregistry.ErrDeleted, runregistry.ErrInLine,
 	}
 	if slices.ContainsFunc(expected, func(e error) bool { return errors.Is(err, e) }) {
 		return
@@ -130,7 +130,7 @@ func (h *history) admit() {
 	a.Conversation, a.Named = h.conversation(), true
 	a.Subject.Sub = fmt.Sprint("s", h.rng.IntN(2))
 	a.Scope, a.MayReplace = runregistry.TenantScope(a.Subject), h.coin()
-	a.Busy = runregistry.Busy(h.rng.IntN(4))
+	a.Busy = runregistry.Busy(h.rng.IntN(5))
 	a.Limits = runregistry.LogLimits{Bytes: int64(h.rng.IntN(5)) * 1000}
 	if h.coin() {
 		a.Key, a.Implicit, a.ImplicitWindow = runregistry.Digest{}, a.Key, time.Minute

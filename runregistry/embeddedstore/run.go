@@ -22,6 +22,7 @@ type run struct {
 	// attempt is its number under its key, previous the attempt before it.
 	attempt  int
 	previous runregistry.RunID
+	lined    bool // it had to wait for its conversation
 
 	watchers hub
 	deadline deadline // of what run.dueAtLocked says
@@ -73,6 +74,16 @@ func (r *run) snapshot() (*runregistry.Record, error) {
 		return nil, runregistry.ErrNoRun
 	}
 	return r.copyLocked(), nil
+}
+
+// waits reports whether the run stands in the line of its conversation.
+func (r *run) waits() bool {
+	if !r.lined {
+		return false
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.rec.Lined
 }
 
 // copyLocked is snapshot for those who hold r.mu.

@@ -38,7 +38,10 @@ func (s *Store) intend(ctx context.Context, l runregistry.Lease) (*runregistry.R
 
 // dispatch stores the intent of a run.
 func (s *Store) dispatch(r *run, e runregistry.Epoch) (*runregistry.Record, journal.Position, error) {
-	defer r.watchers.wake()
+	if r.lined {
+		s.mu.Lock() // it gets the conversation in the same step
+		defer s.mu.Unlock()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.writableLocked(e); err != nil {
@@ -50,11 +53,14 @@ func (s *Store) dispatch(r *run, e runregistry.Epoch) (*runregistry.Record, jour
 		return r.copyLocked(), 0, err
 	case err != nil:
 		return nil, 0, err
+	case r.rec.Lined && r.dialogue.holders[0] != r:
+		return nil, 0, runregistry.ErrInLine
 	}
 	at, err := s.commitLocked(r, &next)
 	if err != nil {
 		return nil, 0, err
 	}
+	r.watchers.wake()
 	return r.copyLocked(), at, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -53,6 +52,7 @@ type survey struct {
 	holders  []runregistry.RunID
 	held     []*entry
 	readers  []int // of each holder, on all instances
+	lined    bool  // the new run waits for them
 }
 
 func (s *Store) survey(ctx context.Context, a *runregistry.Admission) (*survey, error) {
@@ -136,10 +136,11 @@ func (s *Store) decide(ctx context.Context, a *runregistry.Admission, found *sur
 			return d, err
 		}
 	}
-	losers, err := s.contest(a, found)
+	losers, lined, err := s.contest(a, found)
 	if err != nil {
 		return nil, s.confirm(ctx, a, found, err)
 	}
+	found.lined = lined
 	return s.start(ctx, a, found, losers)
 }
 
@@ -222,8 +223,7 @@ const reserved = "!"
 // matchImplicit finds the equal request that keeps the conversation busy, else
 // the newest broken delivery of an equal request.
 func (s *Store) matchImplicit(ctx context.Context, a *runregistry.Admission, found *survey) (*runregistry.Decision, error) {
-	if n := len(found.held); n > 0 && found.held[n-1] != nil {
-		e := found.held[n-1]
+	if e := found.speaker(); e != nil {
 		equal := e.rec.Subject == a.Subject && e.rec.Route == a.Route && e.claims.echo == a.Implicit
 		if equal && a.Resumes(&e.rec) {
 			return s.attach(ctx, e, runregistry.MatchConversation, e.token, "")
@@ -310,22 +310,35 @@ func (s *Store) attachTo(ctx context.Context, t *tail, n int, stamp uint64, toke
 	return e.copied(), nil
 }
 
-// contest returns the runs that must give the conversation away, or why they do
-// not.
-func (s *Store) contest(a *runregistry.Admission, found *survey) ([]*entry, error) {
+// speaker is the run that the conversation is about, if it is active.
+func (f *survey) speaker() *entry {
+	if len(f.held) == 0 {
+		return nil
+	}
+	return f.held[runregistry.Speaker(len(f.held), func(i int) bool { return f.held[i] == nil || f.held[i].rec.Lined })]
+}
+
+// contest returns the runs that must give the conversation away, or whether the
+// new one waits for them, or why neither.
+func (s *Store) contest(a *runregistry.Admission, found *survey) (losers []*entry, lined bool, err error) {
 	if a.Busy == runregistry.BusyAllow {
-		return nil, nil
+		return nil, false, nil
 	}
-	for i, e := range slices.Backward(found.held) {
+	holders := make([]runregistry.Holder, len(found.held))
+	for i, e := range found.held {
 		if e == nil {
-			return nil, errStale // it holds the conversation and is not there: look again
+			return nil, false, errStale // it holds the conversation and is not there: look again
 		}
-		busy := &runregistry.BusyError{
-			Run: e.rec.ID, Mine: e.rec.Subject == a.Subject, Readers: found.readers[i], Ending: e.rec.Ending,
-		}
-		if !a.Replaces(busy) {
-			return nil, busy
+		holders[i] = runregistry.Holder{
+			BusyError: runregistry.BusyError{
+				Run: e.rec.ID, Mine: e.rec.Subject == a.Subject, Readers: found.readers[i], Ending: e.rec.Ending,
+			},
+			Lined: e.rec.Lined,
 		}
 	}
-	return found.held, nil
+	lined, err = a.Contest(holders)
+	if err != nil || lined {
+		return nil, lined, err
+	}
+	return found.held, false, nil
 }

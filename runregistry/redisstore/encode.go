@@ -21,6 +21,7 @@ type stored struct {
 	Named        bool                         `json:"nm,omitempty"`
 	Route        string                       `json:"rt"`
 	Attempt      int                          `json:"at"`
+	Lined        bool                         `json:"ln,omitempty"`
 	Previous     runregistry.RunID            `json:"pv,omitempty"`
 	Reason       runregistry.Reason           `json:"re,omitempty"`
 	Effect       uint8                        `json:"ef"`
@@ -110,7 +111,7 @@ func (e *entry) encode() (string, error) {
 	r := &e.rec
 	v := stored{
 		Subject: r.Subject, Scope: r.Scope, Conversation: r.Conversation, Aliases: r.Aliases, Named: r.Named,
-		Route: r.Route, Attempt: r.Attempt, Previous: r.Previous, Reason: r.Reason, Effect: uint8(r.Effect),
+		Route: r.Route, Attempt: r.Attempt, Lined: r.Lined, Previous: r.Previous, Reason: r.Reason, Effect: uint8(r.Effect),
 		Release: r.Release, Resource: r.Resource, Model: r.Model, Dialect: r.Dialect, Format: r.Format,
 		Created: millis(r.CreatedAt), Dispatched: millis(r.DispatchedAt), Activity: millis(r.ActivityAt), Ended: millis(r.EndedAt),
 		Response: r.Response, UpstreamID: r.UpstreamID, Ending: r.Ending, SnapshotSeq: r.SnapshotSeq,
@@ -138,6 +139,7 @@ func (e *entry) decode(text string) error {
 	}
 	r := &e.rec
 	r.Subject, r.Scope, r.Conversation, r.Aliases, r.Named = v.Subject, v.Scope, v.Conversation, v.Aliases, v.Named
+	r.Lined = v.Lined
 	r.Route, r.Attempt, r.Previous, r.Reason, r.Effect = v.Route, v.Attempt, v.Previous, v.Reason, runregistry.Effect(v.Effect)
 	r.Release, r.Resource, r.Model, r.Dialect, r.Format = v.Release, v.Resource, v.Model, v.Dialect, v.Format
 	r.CreatedAt, r.DispatchedAt, r.ActivityAt, r.EndedAt = moment(v.Created), moment(v.Dispatched), moment(v.Activity), moment(v.Ended)

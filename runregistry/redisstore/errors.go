@@ -36,6 +36,8 @@ func outcome(word string) error {
 		return runregistry.ErrSettled
 	case "taken":
 		return runregistry.ErrTaken
+	case "waits":
+		return runregistry.ErrInLine
 	case "live":
 		return runregistry.ErrLeaseLive
 	}

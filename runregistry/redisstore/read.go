@@ -160,21 +160,30 @@ func (s *Store) current(ctx context.Context, scope runregistry.Scope, c runregis
 	if err != nil {
 		return nil, err
 	}
+	var best *entry
 	for _, e := range entries {
-		if e != nil {
+		switch {
+		case e == nil:
+		case !e.rec.Lined && (best == nil || e.rec.State.Active()):
 			return e, nil
+		case e.rec.Lined:
+			best = e // the first in line is the last of them
 		}
 	}
-	return nil, runregistry.ErrNoRun
+	if best == nil {
+		return nil, runregistry.ErrNoRun
+	}
+	return best, nil
 }
 
-// speakers are the runs that a conversation may be about, the best first: the
-// newest that holds it, then the last ones.
+// speakers are the runs that a conversation may be about, newest first: those
+// that hold it or wait for it, then the last ones. Among as many as may wait and
+// one more there is one that does not, if there is any.
 func (s *Store) speakers(ctx context.Context, at runregistry.Partition, dialogue string) ([]runregistry.RunID, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	pipe := s.clients.calls.Pipeline()
-	holders := pipe.ZRevRange(ctx, s.keys.holders(at, dialogue), 0, 0)
+	holders := pipe.ZRevRange(ctx, s.keys.holders(at, dialogue), 0, runregistry.MaxLine)
 	// The very last may have expired a moment ago.
 	last := pipe.ZRevRange(ctx, s.keys.dialogue(at, dialogue), 0, 9)
 	if _, err := pipe.Exec(ctx); err != nil {

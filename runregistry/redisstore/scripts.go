@@ -65,11 +65,12 @@ var (
 	restoreScript  = newScript("restore", "claims")
 	settleScript   = newScript("settle", "change", "claims")
 	takeoverScript = newScript("takeover")
+	turnScript     = newScript("turn", "change")
 
 	// allScripts are for tests: none may be forgotten there.
 	allScripts = []*script{
 		admitScript, attachScript, appendScript, bindScript, changeScript, deleteScript, deliverScript,
-		expiredScript, prolongScript, readScript, readersScript, renewScript, reserveScript, restoreScript, settleScript, takeoverScript,
+		expiredScript, prolongScript, readScript, readersScript, renewScript, reserveScript, restoreScript, settleScript, takeoverScript, turnScript,
 	}
 )
 

@@ -41,6 +41,9 @@ func (s *Store) begin(ctx context.Context, a *runregistry.Admission, found *surv
 		return nil, err
 	}
 	s.tails.owned(n, n.rec.Epoch)
+	if n.rec.Lined {
+		s.stand(ctx, a.Run)
+	}
 	d := &runregistry.Decision{
 		Record: n.copied(), Lease: runregistry.Lease{Run: a.Run, Epoch: n.rec.Epoch}, Watch: watch,
 	}
@@ -57,6 +60,7 @@ func newEntry(a *runregistry.Admission, found *survey, now time.Time) *entry {
 	if found.last != nil {
 		n.rec.Follow(found.last.rec.Attempt, found.last.rec.ID)
 	}
+	n.rec.Lined = found.lined
 	n.claims = claims{key: a.Key, limits: a.Limits, holding: true}
 	if a.Key.IsZero() {
 		n.claims.echo = a.Implicit

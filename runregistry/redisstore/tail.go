@@ -47,6 +47,7 @@ type tail struct {
 
 	alarm *time.Timer // wakes the watchers when frames or record expire
 	leave func()      // ends the subscription; nil: none
+	line  func()      // ends that of a run that waits in line; nil: none
 }
 
 type watcher struct {

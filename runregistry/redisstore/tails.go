@@ -50,6 +50,9 @@ func (ts *tails) openLocked(id runregistry.RunID) *tail {
 
 // closeLocked forgets a tail that nobody needs; t.mu must be held.
 func (ts *tails) closeLocked(t *tail) {
+	if t.epoch == 0 {
+		ts.stepUpLocked(t)
+	}
 	if len(t.watchers) == 0 && t.epoch == 0 {
 		t.restLocked()
 		if t.leave != nil {
@@ -86,6 +89,9 @@ func (ts *tails) owned(e *entry, epoch runregistry.Epoch) {
 		return
 	}
 	t.epoch, t.entry, t.held = epoch, e, e.claims
+	if !e.rec.Lined {
+		ts.stepUpLocked(t)
+	}
 	t.learnLocked(standingOf(e), e.asked)
 	t.wakeLocked()
 }

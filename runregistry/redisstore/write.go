@@ -28,7 +28,7 @@ func (s *Store) intend(ctx context.Context, l runregistry.Lease) (*runregistry.R
 			}
 			return n.rec.Intend(s.clock.now())
 		},
-		commit: s.changed(epochText(l.Epoch), false),
+		commit: s.intended(epochText(l.Epoch)),
 	})
 	switch {
 	case errors.Is(err, runregistry.ErrSettled):

@@ -19,6 +19,7 @@ var sharedAdmissionTests = []sharedTest{
 	{"parallel equal requests to two instances are one run", sharedRace},
 	{"a delivery that broke elsewhere is claimed once", sharedDelivery},
 	{"a superseded run of another instance is stopped", sharedSuperseded},
+	{"a conversation has one line, and who waits is woken by another instance", sharedLine},
 }
 
 func sharedKey(f *pair) {
@@ -46,6 +47,23 @@ func sharedLimit(f *pair) {
 	f.wantLimit(f.refused(atMost(2)), 2)
 	f.other.complete(l)
 	f.start(atMost(2))
+}
+
+func sharedLine(f *pair) {
+	l := f.running(in("c"))
+	first, second := f.other.waits(), f.waits()
+	w := f.other.watch(first.Record.ID, false)
+	f.complete(l)
+	for {
+		if _, err := f.other.Intend(f.ctx, first.Lease); err == nil {
+			break
+		}
+		f.other.awaken(w)
+	}
+	f.wantWaiting(second.Lease)
+	f.stop(first.Record.ID)
+	f.other.complete(first.Lease)
+	f.intend(second.Lease)
 }
 
 func sharedLimitRace(f *pair) {
@@ -115,6 +133,10 @@ func sharedSuperseded(f *pair) {
 	orders := f.orders()
 	l := f.running(in("c"))
 	w := f.watch(l.Run, false)
+	f.eventually("the other instance learns that nobody reads", func() bool {
+		n, err := f.other.Readers(f.ctx, l.Run)
+		return err == nil && n == 0
+	})
 	want(f.fixture, "superseded", f.other.start(in("c")).Superseded, l.Run)
 	f.ordered(orders, l.Run)
 	f.awaken(w)

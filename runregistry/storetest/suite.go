@@ -30,7 +30,7 @@ type test struct {
 // steady are the promises that need no clock.
 func steady() []promise {
 	return []promise{
-		{"1 admission is one step", concat(keyTests, attemptTests, implicitTests, conversationTests, replacementTests, limitTests, aliasTests, parallelTests)},
+		{"1 admission is one step", concat(keyTests, attemptTests, implicitTests, conversationTests, replacementTests, lineTests, limitTests, aliasTests, parallelTests)},
 		{"2 a frame is visible after its append", readTests},
 		{"3 numbers have no hole", concat(appendTests, progressTests)},
 		{"4 settle is one step", concat(settleTests, stopTests, freeTests)},

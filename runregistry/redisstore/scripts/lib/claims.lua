@@ -86,6 +86,12 @@ local function release(c)
   if c.holders then redis.call('ZREM', c.holders, c.id) end
 end
 
+-- call_next tells whoever is first in line that its turn has come.
+local function call_next(c, verb)
+  local first = c.holders and redis.call('ZRANGE', c.holders, 0, 0)[1]
+  if first then redis.call(verb, (string.gsub(c.run, 'r:[^:]*$', 'n:' .. first)), 'C') end
+end
+
 -- An end. ARGV: final number, milliseconds that frames, record and key are
 -- kept, 1 to free the key.
 local function take_end()
