@@ -69,10 +69,16 @@ func (d *delivery) awaitAnswer(ctx context.Context, early time.Duration) (*runre
 	store := d.h.deps.Engine.store
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
+	var away time.Time // since when the store has not answered
 	for {
 		rec, err := store.Load(ctx, d.rec.ID)
-		if err != nil {
+		switch {
+		case err == nil:
+			away = time.Time{}
+		case !errors.Is(err, runregistry.ErrUnavailable) || !d.h.mayWait(&away):
 			return nil, err
+		default:
+			rec = d.rec
 		}
 		if rec.Response != nil || rec.State.Terminal() {
 			return rec, nil

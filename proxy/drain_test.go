@@ -134,6 +134,40 @@ func TestCloseEndsRunsThatDoNotEnd(t *testing.T) {
 	})
 }
 
+// TestCloseDoesNotWaitForAHandlerThatIgnoresItsContext: its run is settled
+// without it, and what it does later changes nothing.
+func TestCloseDoesNotWaitForAHandlerThatIgnoresItsContext(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		deaf := make(chan struct{})
+		s := newSite(t, func(_ int, w http.ResponseWriter, _ *http.Request) error {
+			sse(w)
+			say(w, data(1)[0]) //nolint:errcheck // it is there
+			<-deaf
+			return say(w, datum("late"))
+		}, generic)
+		first := s.Do(t, startChat())
+		first.Take(1)
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := s.engine.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want that the time was over", err)
+		}
+		if took := time.Since(began); took > 7*time.Second {
+			t.Errorf("closed after %v, want the 4s and a moment", took)
+		}
+		settled := s.Snapshot(t, first.Run())
+		if settled.State != "uncertain" || settled.Reason() != "gateway_stopped" {
+			t.Errorf("got %s (%s)", settled.State, settled.Reason())
+		}
+		close(deaf)
+		synctest.Wait()
+		if late := s.Snapshot(t, first.Run()); late.Revision != settled.Revision || *late.Frames.LastSeq != 1 {
+			t.Errorf("got revision %d and %d frames after the end, want %d and 1", late.Revision, *late.Frames.LastSeq, settled.Revision)
+		}
+	})
+}
+
 // TestTheOldestReaderMakesRoom where a run has as many as it may: a phone that
 // changed networks must not be locked out by its own dead connections.
 func TestTheOldestReaderMakesRoom(t *testing.T) {

@@ -83,37 +83,56 @@ func (e *Engine) Active() int {
 	return len(e.runs)
 }
 
-// Close drains, waits until ctx ends for the runs of this process, stops the
-// rest, and returns when no pump is left.
+// Close drains, waits until ctx ends for the runs of this process, and stops
+// the rest. A handler that does not care that its context ended is not waited
+// for: its run is settled without it.
 func (e *Engine) Close(ctx context.Context) error {
 	e.Drain()
-	finished := make(chan struct{})
 	defer e.keeper.Close()
 	defer e.errands.Wait()
 	defer e.abandon()
-	stop := context.AfterFunc(ctx, func() {
-		e.interruptAll(errGatewayStopped)
-		time.AfterFunc(abandonAfter, e.abandon)
-	})
-	defer stop()
+	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
 		e.pumps.Wait()
 	}()
-	<-finished
+	select {
+	case <-finished:
+		return context.Cause(ctx)
+	case <-ctx.Done():
+	}
+	e.interruptAll(errGatewayStopped)
+	time.AfterFunc(abandonAfter, e.abandon)
+	select {
+	case <-finished:
+	case <-time.After(leaveAfter):
+		e.settleAll()
+	}
 	return context.Cause(ctx)
 }
+
+// leaveAfter is how long a process that stops waits for handlers to return
+// after their context ended.
+const leaveAfter = time.Second
 
 // abandonAfter is how long a process that stops waits for a lost store to take
 // the end of its runs; after that their leases run out.
 const abandonAfter = 2 * time.Second
 
 func (e *Engine) interruptAll(cause error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, p := range e.runs {
+	for _, p := range e.owned() {
 		p.cancel(cause)
 	}
+}
+
+// settleAll settles what is left, all at once, and returns when that is done or
+// the store is no longer waited for.
+func (e *Engine) settleAll() {
+	var all sync.WaitGroup
+	for _, p := range e.owned() {
+		all.Go(func() { p.settle(ending{aborted: true}) })
+	}
+	all.Wait()
 }
 
 // enrol makes a run known that is about to be dispatched, so that a Stop finds

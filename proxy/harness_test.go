@@ -52,6 +52,7 @@ type site struct {
 	metrics *proxy.Metrics
 	log     *journal
 	calls   atomic.Int64
+	working sync.WaitGroup // backends that have not returned
 	broken  chan error   // what the handler returned to the server
 	handler http.Handler // the gateway without a network
 }
@@ -82,7 +83,11 @@ func (o setup) open(t *testing.T, b backend) *site {
 		log: &journal{}, broken: make(chan error, 100),
 	}
 	h := o.gateway(t, s)
-	next := func(w http.ResponseWriter, r *http.Request) error { return b(int(s.calls.Add(1)), w, r) }
+	next := func(w http.ResponseWriter, r *http.Request) error {
+		s.working.Add(1)
+		defer s.working.Done()
+		return b(int(s.calls.Add(1)), w, r)
+	}
 	s.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h.ServeHTTP(w, r, next); err != nil {
 			s.broken <- err
@@ -94,6 +99,7 @@ func (o setup) open(t *testing.T, b backend) *site {
 		now, cancel := context.WithCancel(context.Background())
 		cancel()
 		_ = s.engine.Close(now) // its error is the cancelled context
+		s.working.Wait()        // it does not wait for those that do not listen
 		s.store.Close()
 	})
 	return s

@@ -19,10 +19,7 @@ func (t *tail) rideOut(ctx context.Context, err error) (end tailEnd, over bool) 
 	if ctx.Err() != nil || !errors.Is(err, runregistry.ErrUnavailable) {
 		return t.readFailed(ctx, err), true
 	}
-	if t.away.IsZero() {
-		t.away = time.Now()
-	}
-	if !t.control && time.Since(t.away) >= t.h.deps.Engine.sharing.Grace {
+	if !t.h.mayWait(&t.away) && !t.control {
 		return t.interrupt(), true
 	}
 	return t.idle(ctx, storePoll)
@@ -48,6 +45,30 @@ func (t *tail) idle(ctx context.Context, d time.Duration) (end tailEnd, over boo
 			return t.interrupt(), true
 		case <-t.h.deps.Engine.draining:
 			return t.interrupt(), true
+		}
+	}
+}
+
+// mayWait reports whether a transparent reader still waits for a store that did
+// not answer; since is when that began, and is set if need be.
+func (h *Handler) mayWait(since *time.Time) bool {
+	if since.IsZero() {
+		*since = time.Now()
+	}
+	return time.Since(*since) < h.deps.Engine.sharing.Grace
+}
+
+// load reads the record. Like a page it is waited for while the store is away:
+// a stream that ends just then must not end as if it had broken.
+func (t *tail) load(ctx context.Context) (rec *runregistry.Record, end tailEnd, over bool) {
+	for {
+		rec, err := t.h.deps.Engine.store.Load(ctx, t.rec.ID)
+		if err == nil {
+			t.away = time.Time{}
+			return rec, 0, false
+		}
+		if end, over := t.rideOut(ctx, err); over {
+			return nil, end, true
 		}
 	}
 }

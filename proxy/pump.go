@@ -224,15 +224,22 @@ func (p *pump) takeDecoder() *decoder {
 // settle ends the run in the store, once.
 func (p *pump) settle(end ending) {
 	p.settleOnce.Do(func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.over = true
-		p.stopTimers()
-		p.keepFailure(end)
-		s := p.verdict(end)
-		p.tell()
+		s := p.conclude(end)
 		p.commitSettlement(&s)
 	})
+}
+
+// conclude decides how the run ended. From then on nothing is taken from
+// upstream.
+func (p *pump) conclude(end ending) runregistry.Settlement {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
+	p.stopTimers()
+	p.keepFailure(end)
+	s := p.verdict(end)
+	p.tell()
+	return s
 }
 
 func (p *pump) keepFailure(end ending) {
@@ -241,8 +248,9 @@ func (p *pump) keepFailure(end ending) {
 	}
 }
 
-// commitSettlement stores the settlement; p.mu must be held. A settle is
-// repeated until it is stored or somebody else settled.
+// commitSettlement stores the settlement. A settle is repeated until it is
+// stored or somebody else settled. It waits without the lock, on which the
+// heartbeat of all runs would wait too.
 func (p *pump) commitSettlement(s *runregistry.Settlement) {
 	if err := p.flush(p.engine.closing); err != nil {
 		p.log.Warn("frames were not stored before the end of the run", logRun(p.lease.Run), logError(err))

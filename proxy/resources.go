@@ -236,7 +236,9 @@ func (h *Handler) cancelRun(w http.ResponseWriter, r *http.Request, id runregist
 	rec, err := h.deps.Engine.stop(r.Context(), id, "", h.lend(r))
 	if err == nil && !rec.State.Terminal() {
 		ctx, cancel := context.WithTimeout(r.Context(), waitOf(r))
-		rec, err = h.deps.Engine.settled(ctx, id)
+		if now, waited := h.deps.Engine.settled(ctx, id); !errors.Is(waited, runregistry.ErrUnavailable) {
+			rec, err = now, waited // else the Stop is stored, and nothing more is known
+		}
 		cancel()
 	}
 	span.endStop(rec, err)

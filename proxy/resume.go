@@ -27,10 +27,6 @@ type resumption struct {
 	replayed      bool
 }
 
-// futurePatience is how long a reader that is ahead of the log of an active
-// run waits for the owner to put lost frames back: one lease.
-const futurePatience = 15 * time.Second
-
 // resume is the decision table: what a reader at a position gets. Everything
 // is decided before the first byte.
 func (h *Handler) resume(w http.ResponseWriter, r *http.Request, rec *runregistry.Record, q resumption) error {
@@ -119,7 +115,8 @@ func (h *Handler) follow(ctx context.Context, w http.ResponseWriter, t *tail, q 
 // or one of a run whose upstream has not answered yet and whose own format is
 // asked for.
 func (h *Handler) awaitPosition(ctx context.Context, watch *runregistry.Watch, id runregistry.RunID, q resumption) (*runregistry.Record, error) {
-	patience := time.NewTimer(futurePatience)
+	// One lease: so long the owner may need to put lost frames back.
+	patience := time.NewTimer(h.deps.Engine.sharing.Lease)
 	defer patience.Stop()
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()

@@ -62,8 +62,10 @@ func (f *folding) json(completed bool) json.RawMessage {
 	return data
 }
 
-// foldInto puts the final snapshot into a settlement; p.mu must be held.
+// foldInto puts the final snapshot into a settlement.
 func (p *pump) foldInto(s *runregistry.Settlement) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if !p.stream || p.fold == nil {
 		return
 	}

@@ -32,7 +32,8 @@ type tail struct {
 	watch  *runregistry.Watch
 	ended  <-chan struct{} // closed when this reader must make room
 	after  runregistry.Seq
-	state  runregistry.State
+	state  runregistry.State // as this reader knows it, and whose run it is
+	epoch  runregistry.Epoch
 	page   []runregistry.Frame
 	choose viewOf // decides the view anew with the first frames
 
@@ -87,9 +88,9 @@ func (t *tail) awaitAnswer(ctx context.Context) (end tailEnd, over bool) {
 		if end, over := t.recheck(ctx); over {
 			return end, true
 		}
-		rec, err := t.h.deps.Engine.store.Load(ctx, t.rec.ID)
-		if err != nil {
-			return t.readFailed(ctx, err), true
+		rec, end, over := t.load(ctx)
+		if over {
+			return end, true
 		}
 		t.rec = rec
 		switch answer := rec.Response; {
@@ -141,6 +142,9 @@ func (t *tail) run(ctx context.Context) tailEnd {
 		if end, ok := t.acquaint(ctx, &page); !ok {
 			return end
 		}
+		if end, over := t.announce(ctx, &page); over {
+			return end
+		}
 		if err := t.deliver(ctx, &page, live); err != nil {
 			return tailGone
 		}
@@ -162,11 +166,6 @@ func (t *tail) run(ctx context.Context) tailEnd {
 
 // deliver writes a page in one write and one flush.
 func (t *tail) deliver(ctx context.Context, page *runregistry.Page, live bool) error {
-	if t.control && page.State != t.state {
-		if err := t.announce(ctx, page.State); err != nil {
-			return err
-		}
-	}
 	n := len(page.Frames)
 	if n == 0 {
 		return nil
@@ -194,9 +193,9 @@ func (t *tail) acquaint(ctx context.Context, page *runregistry.Page) (end tailEn
 	if len(page.Frames) == 0 || t.rec.LastSeq > 0 {
 		return 0, true
 	}
-	rec, err := t.h.deps.Engine.store.Load(ctx, t.rec.ID)
-	if err != nil {
-		return t.readFailed(ctx, err), false
+	rec, end, over := t.load(ctx)
+	if over {
+		return end, false
 	}
 	v, err := t.choose(rec)
 	if err != nil {
@@ -317,20 +316,4 @@ func (t *tail) extend(now time.Time) error {
 		return fmt.Errorf("setting write deadline: %w", err)
 	}
 	return nil
-}
-
-// announce tells a reader with control events about a change of state that is
-// not an end.
-func (t *tail) announce(ctx context.Context, now runregistry.State) error {
-	before := t.state
-	t.state = now
-	resumed := before == runregistry.Waiting && now == runregistry.Running
-	if before == runregistry.StateNone || now != runregistry.Cancelling && now != runregistry.Waiting && !resumed {
-		return nil
-	}
-	rec, err := t.h.deps.Engine.store.Load(ctx, t.rec.ID)
-	if err != nil {
-		return nil //nolint:nilerr // only an announcement: the next read tells
-	}
-	return t.send(t.stateEvent(rec))
 }

@@ -19,9 +19,9 @@ const (
 
 // finish tells a reader how the run ended, as its view allows.
 func (t *tail) finish(ctx context.Context) tailEnd {
-	rec, err := t.h.deps.Engine.store.Load(ctx, t.rec.ID)
-	if err != nil {
-		return t.readFailed(ctx, err)
+	rec, end, over := t.load(ctx)
+	if over {
+		return end
 	}
 	t.rec, t.dialect = rec, dialectOf(rec)
 	t.out = t.out[:0]
@@ -108,21 +108,11 @@ func (r *renderer) gatewayEvent(seq runregistry.Seq, at time.Time, name string, 
 	r.event(seq, name, data)
 }
 
-// stateEvent renders a run.state event, which has no number.
-func (r *renderer) stateEvent(rec *runregistry.Record) []byte {
-	data := mustJSON(map[string]any{"state": rec.State, "reason": optional(rec.Reason)})
-	if r.form == formEnvelope {
-		e := gatewayEnvelope(rec, rec.LastSeq, rec.ActivityAt, eventState, data)
-		return appendJSONLine(nil, e)
-	}
-	return frame.AppendEvent(nil, eventState, data)
-}
-
 // expired ends a stream whose next frame is gone.
 func (t *tail) expired(ctx context.Context) tailEnd {
-	rec, err := t.h.deps.Engine.store.Load(ctx, t.rec.ID)
-	if err != nil {
-		return t.readFailed(ctx, err)
+	rec, end, over := t.load(ctx)
+	if over {
+		return end
 	}
 	t.rec = rec
 	return t.expire()

@@ -137,7 +137,7 @@ func (p *pump) unhold() {
 func (p *pump) storeAgain() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.stuck || p.over {
+	if p.over || !p.stuck {
 		return
 	}
 	if err := p.store(); err != nil && !errors.Is(err, errStoreDown) {
@@ -201,11 +201,11 @@ func (p *pump) repair(stored runregistry.Seq) {
 	}
 }
 
-// flush stores what waits before the run is settled; p.mu must be held. It
-// gives up when the process does.
+// flush stores what waits before the run is settled. It gives up when the
+// process does.
 func (p *pump) flush(ctx context.Context) error {
-	for p.stuck {
-		if err := p.store(); err != nil || !p.stuck {
+	for {
+		if waiting, err := p.flushNow(); err != nil || !waiting {
 			return err
 		}
 		select {
@@ -214,5 +214,15 @@ func (p *pump) flush(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	return nil
+}
+
+// flushNow tries once, and reports whether something still waits.
+func (p *pump) flushNow() (waiting bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.stuck {
+		return false, nil
+	}
+	err = p.store()
+	return p.stuck, err
 }

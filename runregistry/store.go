@@ -117,6 +117,7 @@ const (
 type Page struct {
 	Frames []Frame
 	State  State
+	Epoch  Epoch // grows when another instance takes the run over
 	First  Seq // oldest stored frame; 0 when none is stored
 	Last   Seq // newest frame that was ever stored
 	Final  Seq // the terminal frame's number; 0 while the run is active

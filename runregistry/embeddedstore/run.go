@@ -164,6 +164,7 @@ func (r *run) pageLocked(q *runregistry.PageQuery) (runregistry.Page, error) {
 	page := runregistry.Page{
 		Frames: q.Into[:0],
 		State:  r.rec.State,
+		Epoch:  r.rec.Epoch,
 		First:  r.rec.FirstSeq,
 		Last:   r.rec.LastSeq,
 		Final:  r.rec.FinalSeq,

@@ -128,7 +128,7 @@ func (s *Store) takeOver(ctx context.Context, id runregistry.RunID) (*entry, err
 	by, lease := s.me()
 	r, err := s.evalRoomy(ctx, s.clients.calls, call(takeoverScript).
 		key(s.keys.run(id), s.keys.leases(id.Partition())).
-		arg(epochText(e.rec.Epoch), newToken(), string(by), lease.Milliseconds()))
+		arg(epochText(e.rec.Epoch), newToken(), string(by), lease.Milliseconds(), s.verb(), s.keys.channel(id)))
 	if err == nil {
 		err = outcome(r.word())
 	}

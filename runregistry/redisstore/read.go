@@ -85,7 +85,7 @@ func (s *Store) readLog(ctx context.Context, q *runregistry.PageQuery) (runregis
 	if st.state.Terminal() && !now.Before(st.until) {
 		return runregistry.Page{}, nil, runregistry.ErrNoRun
 	}
-	page := runregistry.Page{Frames: q.Into[:0], State: st.state, First: st.first, Last: st.last, Final: st.final}
+	page := runregistry.Page{Frames: q.Into[:0], State: st.state, Epoch: st.epoch, First: st.first, Last: st.last, Final: st.final}
 	if st.state.Terminal() && !now.Before(st.framesUntil) {
 		page.First = 0
 	}
@@ -114,13 +114,13 @@ func missing(promised, first, after runregistry.Seq) runregistry.Seq {
 }
 
 // readFrames is where the frames begin in what the script says.
-const readFrames = 10
+const readFrames = 11
 
 // parseStanding reads where a run stands from what scripts say about it.
 func parseStanding(r reply) standing {
 	return standing{
 		state: runregistry.State(r.number(0)), first: r.seq(1), last: r.seq(2), final: r.seq(3),
-		framesUntil: moment(r.number(4)), until: moment(r.number(5)), revision: uint64(r.number(6)),
+		framesUntil: moment(r.number(4)), until: moment(r.number(5)), revision: uint64(r.number(6)), epoch: runregistry.Epoch(r.number(7)),
 	}
 }
 

@@ -17,11 +17,12 @@ type standing struct {
 	first, last, final runregistry.Seq
 	framesUntil, until time.Time
 	revision           uint64
+	epoch              runregistry.Epoch
 }
 
 func standingOf(e *entry) standing {
 	r := &e.rec
-	return standing{r.State, r.FirstSeq, r.LastSeq, r.FinalSeq, r.FramesExpireAt, r.ExpiresAt, r.Revision}
+	return standing{r.State, r.FirstSeq, r.LastSeq, r.FinalSeq, r.FramesExpireAt, r.ExpiresAt, r.Revision, r.Epoch}
 }
 
 // tail is what this instance knows of one run that it owns or that somebody
@@ -153,7 +154,7 @@ func (t *tail) page(q *runregistry.PageQuery, now time.Time) (page runregistry.P
 	if !t.known || time.Since(t.checked) >= trusted || st.state.Terminal() && !now.Before(st.framesUntil) {
 		return page, false
 	}
-	page = runregistry.Page{Frames: q.Into[:0], State: st.state, First: st.first, Last: st.last, Final: st.final}
+	page = runregistry.Page{Frames: q.Into[:0], State: st.state, Epoch: st.epoch, First: st.first, Last: st.last, Final: st.final}
 	if q.After >= st.last {
 		return page, true
 	}

@@ -185,6 +185,7 @@ var followTests = []sharedTest{
 	{"a frame is read elsewhere as soon as it is announced", followReads},
 	{"large frames and batches are followed too", followLarge},
 	{"readers elsewhere see the whole log once", followWhole},
+	{"a change of the owner is seen by readers of a third instance", followTakeover},
 	{"Stop from elsewhere reaches the owner", followStop},
 	{"the end elsewhere is seen", followEnd},
 }
@@ -232,6 +233,17 @@ func followReads(f *pair) {
 	rec := f.load(l.Run)
 	p := f.other.page(runregistry.PageQuery{Run: l.Run, After: 49})
 	want(f.fixture, "time", p.Frames[0].At, rec.ActivityAt)
+}
+
+func followTakeover(f *pair) {
+	l := f.mortal().running()
+	f.expired(l)
+	w := f.other.watch(l.Run, true)
+	want(f.fixture, "epoch", f.other.page(runregistry.PageQuery{Run: l.Run}).Epoch, l.Epoch)
+	taken := f.takeOver(l.Run)
+	f.other.awaken(w)
+	want(f.fixture, "epoch after it", f.other.page(runregistry.PageQuery{Run: l.Run}).Epoch, taken.Epoch)
+	want(f.fixture, "epoch for the new owner", f.page(runregistry.PageQuery{Run: l.Run}).Epoch, taken.Epoch)
 }
 
 func followLarge(f *pair) {
