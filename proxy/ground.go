@@ -24,7 +24,7 @@ type ground struct {
 	// that calls the backend's own resource may ask for more.
 	query string
 	host  Host
-	about  About
+	about About
 }
 
 // notForCalls are fields of a request that say something about its own body or

@@ -102,6 +102,8 @@ type pump struct {
 	over     bool // the run is settled or no longer ours
 	bearings bearings
 	halt     halting
+	// inquiring: the stream is over and the backend is asked how it ended.
+	inquiring bool
 }
 
 // tally is what the frames of a run told about it.
@@ -140,7 +142,6 @@ func (p *pump) run() {
 	p.startWatchdog()
 	end := p.dispatch()
 	unguard()
-	p.streamEnded(end)
 	p.finish(end)
 }
 
@@ -210,6 +211,8 @@ func (p *pump) finish(end ending) {
 		}
 	}
 	p.mu.Unlock()
+	p.inquire(end)
+	p.streamEnded(end)
 	p.settle(end)
 }
 

@@ -57,7 +57,7 @@ func (p *pump) limits() []limit {
 		all = append(all, limit{p.began.Add(p.cfg.HeaderTimeout), errHeaderTimeout})
 	case p.facts.ending:
 		all = append(all, limit{p.lastSeen.Add(endGrace), errGraceOver})
-	case !p.facts.waiting:
+	case !p.facts.waiting && !p.inquiring:
 		all = append(all, limit{p.lastByte.Add(p.cfg.StreamIdle), errIdle})
 		if p.stream {
 			all = append(all, limit{p.lastSeen.Add(p.cfg.FrameIdle), errIdle})

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"bytes"
 	"net/http"
 	"time"
 
@@ -27,8 +28,10 @@ var langGraph = spec{
 		Failure:     langGraphFailure,
 		calls:       langGraphCalls,
 	},
-	find: byEvent("type"),
+	find: findLangGraph,
 	rules: rules{
+		"updates":          {read: readInterrupt},
+		"values":           {read: readInterrupt},
 		"metadata":         {id: "run_id"},
 		"messages":         {fold: foldMessageTuple},
 		"messages/partial": {fold: foldPartial},
@@ -58,6 +61,25 @@ func langGraphStatus(thread string) *ControlCall {
 			"pending": StandingRunning, "running": StandingRunning, "success": StandingCompleted,
 			"error": StandingFailed, "timeout": StandingFailed, "interrupted": StandingCancelled,
 		},
+	}
+}
+
+// findLangGraph: states may be large, and are of interest only if they ask for
+// something.
+func findLangGraph(rs rules, f *frame.Frame) (*rule, []byte) {
+	event := string(f.Event)
+	if (event == "updates" || event == "values") && !bytes.Contains(f.Data, []byte(`"__interrupt__"`)) {
+		return nil, nil
+	}
+	return byLangGraphEvent(rs, f)
+}
+
+var byLangGraphEvent = byEvent("type")
+
+// readInterrupt: a graph that asks for something ends its run.
+func readInterrupt(r *reader, doc gjson.Result, out *Facts) {
+	if doc.Get("__interrupt__.0").Exists() {
+		r.conclude(meansAsking, out)
 	}
 }
 
