@@ -185,16 +185,23 @@ func (s *sharedEngine) newStore() (backing, error) {
 		return store, nil
 	}
 	o := s.config.opts
-	o.Credentials, o.Log = s.credentials, s.log.Logger
+	o.Credentials, o.SentinelCredentials, o.Log = s.credentials, s.sentinelCredentials, s.log.Logger
 	return redisstore.Open(o)
 }
 
 // credentials are those of the newest configuration: a reload may change them.
 func (s *sharedEngine) credentials() (user, password string, err error) {
+	return s.redis().opts.Credentials.Ask()
+}
+
+func (s *sharedEngine) sentinelCredentials() (user, password string, err error) {
+	return s.redis().opts.SentinelCredentials.Ask()
+}
+
+func (s *sharedEngine) redis() Redis {
 	s.mu.Lock()
-	redis := s.config.Redis
-	s.mu.Unlock()
-	return redis.credentials()
+	defer s.mu.Unlock()
+	return s.config.Redis
 }
 
 // secret returns the signing key of sessions, which all gateways of one store

@@ -51,7 +51,8 @@ type Redis struct {
 	// The ACL user for the Sentinels.
 	SentinelUser string `json:"sentinel_user,omitempty"`
 
-	// A file with the password for the Sentinels.
+	// A file with the password for the Sentinels, likewise read for every new
+	// connection.
 	SentinelPasswordFile string `json:"sentinel_password_file,omitempty"`
 
 	opts redisstore.Options // set by resolve
@@ -272,13 +273,4 @@ func (r Redis) place() string {
 // restarts reports whether o differs in what only a restart changes.
 func (r Redis) restarts(o Redis) bool {
 	return r.opts.PoolSize != o.opts.PoolSize || r.opts.Wait != o.opts.Wait || r.TLS != o.TLS
-}
-
-// credentials are those of the newest configuration, so that a reload changes
-// them.
-func (r Redis) credentials() (user, password string, err error) {
-	if r.opts.Credentials == nil {
-		return "", "", nil
-	}
-	return r.opts.Credentials()
 }

@@ -38,7 +38,7 @@ func TestRedisAddressesResolveTheirPlaceholders(t *testing.T) {
 			t.Errorf("%s: got %v, want no error", c.url, err)
 			continue
 		}
-		user, password, err := r.credentials()
+		user, password, err := r.opts.Credentials.Ask()
 		if err != nil || user != c.user || password != c.password || r.opts.Addrs[0] != c.addr || r.opts.DB != c.db {
 			t.Errorf("%s: got %s/%d as %q with %q (%v), want %s/%d as %q with %q",
 				c.url, r.opts.Addrs[0], r.opts.DB, user, password, err, c.addr, c.db, c.user, c.password)

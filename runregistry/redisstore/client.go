@@ -3,7 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,21 +23,12 @@ type clients struct {
 const reloadCluster = 2 * time.Second
 
 func newClients(o *Options) clients {
-	redis.SetLogger(clientLog{o.Log})
+	clientSays.to(o.Log)
 	return clients{
 		appends: newClient(o, appendLanes(o)),
 		calls:   newClient(o, o.PoolSize),
 		subs:    newClient(o, 1),
 	}
-}
-
-// clientLog takes what the client says. It has one logger for all: the one of
-// the store that was opened last. What matters comes back as an error too.
-type clientLog struct{ log *slog.Logger }
-
-// Printf implements the client's logger.
-func (l clientLog) Printf(ctx context.Context, format string, v ...any) {
-	l.log.DebugContext(ctx, "Redis client", slog.String("text", fmt.Sprintf(format, v...)))
 }
 
 func (c clients) close() {
@@ -66,19 +57,33 @@ func newClient(o *Options, pool int) redis.UniversalClient {
 }
 
 func failoverOptions(o *Options, pool int) *redis.FailoverOptions {
-	opt := &redis.FailoverOptions{
+	return &redis.FailoverOptions{
 		MasterName: o.Sentinel, SentinelAddrs: o.Addrs, DB: o.DB, TLSConfig: o.TLS, Dialer: o.Dialer,
+		OnConnect:                  sentinelLogin(o.SentinelCredentials),
 		CredentialsProviderContext: provider(o.Credentials),
 		MaxRetries:                 -1, DialerRetries: 1, ContextTimeoutEnabled: true,
 		DialTimeout: o.Timeout, ReadTimeout: o.Timeout, WriteTimeout: o.Timeout, PoolTimeout: o.Timeout,
 		PoolSize: pool, PipelinePoolSize: -1, DisableIdentity: true,
 	}
-	if o.SentinelCredentials != nil {
-		// The client takes these once. A file that cannot be read now is
-		// reported by the Sentinels, which refuse the connection.
-		opt.SentinelUsername, opt.SentinelPassword, _ = o.SentinelCredentials()
+}
+
+// sentinelLogin authenticates connections to Sentinels. The client takes one
+// password for them when it is made, and would never learn of another; so it is
+// given none, and each new connection gets here without having said a word.
+func sentinelLogin(c Credentials) func(context.Context, *redis.Conn) error {
+	return func(ctx context.Context, conn *redis.Conn) error {
+		if strings.HasPrefix(conn.String(), "Redis<FailoverClient ") {
+			return nil // to the server, which has credentials of its own
+		}
+		user, password, err := c.Ask()
+		switch {
+		case err != nil || password == "":
+			return err
+		case user != "":
+			return conn.AuthACL(ctx, user, password).Err()
+		}
+		return conn.Auth(ctx, password).Err()
 	}
-	return opt
 }
 
 func clusterOptions(o *Options, pool int) *redis.ClusterOptions {
@@ -94,10 +99,7 @@ func clusterOptions(o *Options, pool int) *redis.ClusterOptions {
 }
 
 func provider(c Credentials) func(context.Context) (string, string, error) {
-	if c == nil {
-		return nil
-	}
-	return func(context.Context) (string, string, error) { return c() }
+	return func(context.Context) (string, string, error) { return c.Ask() }
 }
 
 // durable runs a script and waits for replicas on the same connection: WAIT

@@ -27,7 +27,7 @@ type Options struct {
 	// Credentials are asked for with every new connection, so that they may
 	// change while the store is open. Nil: none.
 	Credentials Credentials
-	// SentinelCredentials are those for the Sentinels.
+	// SentinelCredentials are those for the Sentinels, likewise.
 	SentinelCredentials Credentials
 	// TLS is the configuration for connections; nil: no TLS.
 	TLS *tls.Config
@@ -52,6 +52,14 @@ type Options struct {
 // Credentials return a user, which is empty for the default one, and its
 // password.
 type Credentials func() (user, password string, err error)
+
+// Ask returns what c does, and nothing if there are none.
+func (c Credentials) Ask() (user, password string, err error) {
+	if c == nil {
+		return "", "", nil
+	}
+	return c()
+}
 
 // Defaults of the options.
 const (
