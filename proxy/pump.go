@@ -269,12 +269,21 @@ func (p *pump) commitSettlement(s *runregistry.Settlement) {
 			p.disowned() // taken over, or gone
 			return
 		}
-		select {
-		case <-time.After(wait):
-		case <-p.engine.closing.Done():
-		}
+		p.rest(p.engine.closing, wait)
 	}
 	p.disowned()
+}
+
+// rest waits for a store that is away, until ctx ends; p.mu must be held, and is
+// free meanwhile: a Stop or a heartbeat that looks at a run which is over must
+// not wait with it.
+func (p *pump) rest(ctx context.Context, d time.Duration) {
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
 }
 
 // disowned ends what this process keeps about a run whose end is for somebody

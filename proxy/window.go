@@ -119,9 +119,11 @@ func (p *pump) hold() error {
 		return errStoreDown
 	}
 	p.stuck = true
-	if p.retry == nil {
+	switch {
+	case p.over: // flush tries again by itself
+	case p.retry == nil:
 		p.retry = time.AfterFunc(storeRetry, p.storeAgain)
-	} else {
+	default:
 		p.retry.Reset(storeRetry)
 	}
 	return nil
@@ -161,12 +163,15 @@ func (p *pump) restore() error {
 	return err
 }
 
-// renewed acts on what a heartbeat told about this run.
+// renewed acts on what a heartbeat told about this run. It must not wait for
+// the run: the heartbeat is that of all runs, and one whose store is away would
+// cost the others their leases.
 func (p *pump) renewed(r runregistry.Renewal) {
 	switch {
 	case errors.Is(r.Err, runregistry.ErrNoRun):
 		p.lost()
-	case r.Err != nil && !errors.Is(r.Err, runregistry.ErrUnavailable):
+	case errors.Is(r.Err, runregistry.ErrUnavailable): // it says nothing about this run
+	case r.Err != nil:
 		p.cancel(errLost)
 	case r.Stopping:
 		p.stop(nil)
@@ -175,9 +180,12 @@ func (p *pump) renewed(r runregistry.Renewal) {
 	}
 }
 
-// lost puts the run back into an empty store, or gives it up.
+// lost puts the run back into an empty store, or gives it up. A pump that is
+// at the store itself finds out there, or at the next heartbeat.
 func (p *pump) lost() {
-	p.mu.Lock()
+	if !p.mu.TryLock() {
+		return
+	}
 	defer p.mu.Unlock()
 	if p.over {
 		return
@@ -189,9 +197,11 @@ func (p *pump) lost() {
 }
 
 // repair stores the tail again that a failover lost although nothing new came
-// from upstream since.
+// from upstream since. A pump that is at the store itself finds out there.
 func (p *pump) repair(stored runregistry.Seq) {
-	p.mu.Lock()
+	if !p.mu.TryLock() {
+		return
+	}
 	defer p.mu.Unlock()
 	if p.over || p.stuck || stored >= p.last {
 		return
@@ -208,9 +218,7 @@ func (p *pump) flush(ctx context.Context) error {
 		if waiting, err := p.flushNow(); err != nil || !waiting {
 			return err
 		}
-		select {
-		case <-time.After(storeRetry):
-		case <-ctx.Done():
+		if p.rest(ctx, storeRetry); ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}
