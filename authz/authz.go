@@ -19,6 +19,8 @@
 //  6. Origins are compared whole, and "null" is never one of ours.
 //  7. Credentials that the application issued do not leave this package in
 //     clear: subjects made of them are keyed hashes.
+//  8. What a [Seal] vouches for was sealed by a server with the same key, for
+//     this method and path, moments ago.
 package authz
 
 import (

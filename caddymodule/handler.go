@@ -151,7 +151,7 @@ type Handler struct {
 	host       *host
 	match      func(*http.Request) bool // nil: all
 	startMatch func(*http.Request) bool // nil: none
-	secret     func() ([]byte, error)   // signing key of session identities
+	secret     func() ([]byte, error)   // signing key of sessions and of requests that belong to a run
 	log        *slog.Logger
 
 	mu     sync.Mutex // held while served is built

@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-agent-runs/caddy-agent-runs/authz"
 	"github.com/caddy-agent-runs/caddy-agent-runs/caddymodule/chain"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy"
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
@@ -68,22 +69,21 @@ func (h *Handler) loadMatcher(ctx caddy.Context, field string) (func(*http.Reque
 	}, nil
 }
 
-// loadSecret finds the signing key of sessions. Redis or Caddy's storage is asked
-// when the key is first needed, since it may be far away.
+// loadSecret finds the key that signs sessions, and requests for a gateway
+// behind this one. Redis or Caddy's storage is asked when the key is first
+// needed, since it may be far away.
 func (h *Handler) loadSecret(ctx caddy.Context) error {
 	i := h.identity()
-	switch {
-	case i.Kind != identitySession:
-	case i.Secret != "":
+	if i.Kind == identitySession && i.Secret != "" {
 		secret, err := i.expandSecret()
 		if err != nil {
 			return err
 		}
 		h.secret = func() ([]byte, error) { return secret, nil }
-	default:
-		storage := ctx.Storage()
-		h.secret = func() ([]byte, error) { return h.engine.secret(storage) }
+		return nil
 	}
+	storage := ctx.Storage()
+	h.secret = func() ([]byte, error) { return h.engine.secret(storage) }
 	return nil
 }
 
@@ -138,7 +138,7 @@ func (h *Handler) build() (*proxy.Handler, error) {
 		return nil, err
 	}
 	p, err := proxy.New(h.config(), proxy.Deps{
-		Engine: engine, Identity: identity, Host: h.host, Log: h.engine.log.Logger, Metrics: metrics,
+		Engine: engine, Seal: authz.NewSeal(h.secret), Identity: identity, Host: h.host, Log: h.engine.log.Logger, Metrics: metrics,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("setting up agent_runs: %w", err)

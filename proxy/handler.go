@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -40,14 +41,11 @@ func New(cfg Config, deps Deps) (*Handler, error) {
 	return &Handler{cfg: cfg, deps: deps, crossSite: crossSite, origins: origins}, nil
 }
 
-// insideKey marks the context of a request that already belongs to a run.
-type insideKey struct{}
-
 // ServeHTTP serves a run resource, starts or re-attaches to a run, or hands
 // the request to next untouched.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next Next) error {
-	if r.Context().Value(insideKey{}) != nil {
-		return next(w, r)
+	if h.belongs(r) {
+		return next(w, r.WithContext(context.WithValue(r.Context(), insideKey{}, true)))
 	}
 	if h.servesPreflight(r) && h.crossOrigin(w, r) {
 		return nil

@@ -53,8 +53,8 @@ type site struct {
 	log     *journal
 	calls   atomic.Int64
 	working sync.WaitGroup // backends that have not returned
-	broken  chan error   // what the handler returned to the server
-	handler http.Handler // the gateway without a network
+	broken  chan error     // what the handler returned to the server
+	handler http.Handler   // the gateway without a network
 }
 
 // backend answers one call; n counts from 1.
@@ -67,6 +67,7 @@ type setup struct {
 	store    func(runregistry.Store) runregistry.Store // wraps the store
 	host     proxy.Host                                // default: plainHost
 	tracer   trace.Tracer
+	seal     *authz.Seal // of requests for gateways behind this one
 }
 
 // newSite serves a gateway until the test ends. Inside a bubble, call it
@@ -124,7 +125,7 @@ func (o setup) gateway(t testing.TB, s *site) *proxy.Handler {
 	log := slog.New(slog.NewJSONHandler(s.log, nil))
 	s.engine = proxy.NewEngine(store, log, s.metrics)
 	h, err := proxy.New(cfg, proxy.Deps{
-		Engine: s.engine, Host: o.host, Log: log, Metrics: s.metrics, Identity: o.identity, Tracer: o.tracer,
+		Engine: s.engine, Host: o.host, Log: log, Metrics: s.metrics, Identity: o.identity, Tracer: o.tracer, Seal: o.seal,
 	})
 	if err != nil {
 		t.Fatalf("New: %v", err)

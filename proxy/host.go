@@ -60,9 +60,12 @@ type Deps struct {
 	// Superseded is closed when a newer configuration has other rules about who
 	// may read: readers come back and are decided by those. Nil is never.
 	Superseded <-chan struct{}
-	Host       Host
-	Log        *slog.Logger
-	Metrics    *Metrics
+	// Seal marks requests that belong to a run for a gateway behind this one,
+	// and finds such marks; nil does neither.
+	Seal    *authz.Seal
+	Host    Host
+	Log     *slog.Logger
+	Metrics *Metrics
 	// Tracer is where spans go; nil means the provider of the request's own
 	// span.
 	Tracer trace.Tracer

@@ -266,6 +266,7 @@ func (h *Handler) newPump(s *start, decision *runregistry.Decision, next Next) *
 	ctx, span := h.startRunSpan(ctx, s.r, rec)
 	request := h.deps.Host.Detach(ctx, s.r, about)
 	h.prepareUpstream(request, s)
+	h.mark(request, rec.ID)
 	span.inject(request.Header)
 	cfg := h.cfg
 	origin, callable := dialect.Remember(s.r.URL.EscapedPath(), s.body)
