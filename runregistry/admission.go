@@ -61,6 +61,8 @@ type Admission struct {
 	Resource  string
 	Model     string
 	Dialect   string
+	// Origin is kept in the record.
+	Origin []byte
 }
 
 // LogLimits bound the stored log of one run. Above them the oldest frames are
@@ -123,7 +125,7 @@ func (a *Admission) NewRecord(now time.Time) *Record {
 		ID: a.Run, Subject: a.Subject, Scope: a.Scope, Route: a.Route,
 		Conversation: a.Conversation, Named: a.Named, Attempt: 1,
 		State: Queued, Epoch: 1, Release: a.Release, Resource: a.Resource,
-		Model: a.Model, Dialect: a.Dialect, Format: FormatSSE,
+		Model: a.Model, Dialect: a.Dialect, Format: FormatSSE, Origin: a.Origin,
 		CreatedAt: now, ActivityAt: now, Fingerprint: a.Fingerprint, Retention: a.Retention, Revision: 1,
 	}
 	r.Delivery.begin()

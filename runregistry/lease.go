@@ -38,6 +38,9 @@ type Leaser interface {
 	// TakeOver makes this process the owner of a run whose lease has expired:
 	// epoch + 1. Errors: [ErrLeaseLive], [ErrSettled], [ErrNoRun].
 	TakeOver(ctx context.Context, id RunID) (Lease, *Record, error)
+	// Release gives a lease back: whoever asks may take the run over from now on.
+	// Errors as in [Renewal].
+	Release(ctx context.Context, l Lease) error
 	// Orders delivers the runs of this process that were asked to stop, by
 	// whichever instance, until ctx ends. An order may be lost: every append and
 	// renewal tells it again.

@@ -13,6 +13,10 @@ type Batch struct {
 	// skips what it already has and refuses a hole.
 	After  Seq
 	Frames [][]byte
+	// Position is upstream's own name for the place after the last frame, stored
+	// in the same step. Empty changes nothing. A store of one process need not
+	// keep it beyond that process.
+	Position string
 	// Progress travels with the frames in the same step; nil changes nothing.
 	Progress *Progress
 }
@@ -31,6 +35,7 @@ type Progress struct {
 	Usage      *Usage
 	State      State // Running or Waiting
 	Ending     bool  // the end marker is among the frames
+	Reattached int   // only grows
 	// Snapshot is a checkpoint that covers the frames up to SnapshotSeq.
 	Snapshot    []byte
 	SnapshotSeq Seq
@@ -71,6 +76,9 @@ func (r *Record) Advance(p *Progress) bool {
 	changed := r.advanceState(p)
 	if p.Effect > r.Effect {
 		r.Effect, changed = p.Effect, true
+	}
+	if p.Reattached > r.Reattached {
+		r.Reattached, changed = p.Reattached, true
 	}
 	if p.Response != nil && !p.Response.equal(r.Response) {
 		r.Response, changed = p.Response, true

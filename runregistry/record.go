@@ -51,6 +51,14 @@ type Record struct {
 	Response *Response
 	// UpstreamID is upstream's own id of this generation, or empty.
 	UpstreamID string
+	// Origin is what calls about the run need to know of its start, opaque to
+	// the registry; it holds no credential.
+	Origin json.RawMessage
+	// Position is upstream's own name for the place after the last frame; empty
+	// when it gives none.
+	Position string
+	// Reattached counts how often the run's upstream was found again.
+	Reattached int
 	// Ending is set by the stored end marker: the conversation is no longer
 	// busy although upstream may still send a few frames.
 	Ending bool

@@ -123,6 +123,9 @@ func (s *Store) appendLocked(r *run, b *runregistry.Batch, now time.Time) (runre
 	if err := s.recordBatch(r, frames, b.Progress, now); err != nil {
 		return done, false, err
 	}
+	if b.Position != "" && !done.Stopping {
+		r.rec.Position = b.Position
+	}
 	stored := r.storeLocked(frames, now)
 	changed := r.rec.Advance(b.Progress)
 	done.Last = r.rec.LastSeq

@@ -10,9 +10,10 @@ import (
 // batch is an append with frames of its own: the caller may use its buffers
 // again although Redis is slow, and readers get these.
 type batch struct {
-	after  runregistry.Seq
-	frames [][]byte
-	asked  question
+	after    runregistry.Seq
+	frames   [][]byte
+	position string
+	asked    question
 }
 
 func copyBatch(b *runregistry.Batch) *batch {
@@ -20,7 +21,7 @@ func copyBatch(b *runregistry.Batch) *batch {
 	for _, f := range b.Frames {
 		size += len(f)
 	}
-	own := &batch{after: b.After, frames: make([][]byte, len(b.Frames))}
+	own := &batch{after: b.After, position: b.Position, frames: make([][]byte, len(b.Frames))}
 	data := make([]byte, 0, size)
 	for i, f := range b.Frames {
 		from := len(data)
@@ -95,8 +96,8 @@ func (ts *tails) written(l runregistry.Lease) *entry {
 func (s *Store) appendCall(l runregistry.Lease, b *batch, e, n *entry) (*params, error) {
 	p := call(appendScript)
 	p.keys = append(make([]string, 0, 4), s.keys.run(l.Run), s.keys.frames(l.Run))
-	p.args = make([]any, 0, 18+len(b.frames))
-	p.arg(epochText(l.Epoch), uint64(min(b.after, maxPosition)), len(b.frames), safetyMillis, s.verb(), s.keys.channel(l.Run), flag(n != nil))
+	p.args = make([]any, 0, 19+len(b.frames))
+	p.arg(epochText(l.Epoch), uint64(min(b.after, maxPosition)), len(b.frames), safetyMillis, s.verb(), s.keys.channel(l.Run), b.position, flag(n != nil))
 	if n != nil {
 		if err := p.change(e, n); err != nil {
 			return nil, err

@@ -36,6 +36,9 @@ type stored struct {
 	Ended        int64                        `json:"ea,omitempty"`
 	Response     *runregistry.Response        `json:"rp,omitempty"`
 	UpstreamID   string                       `json:"up,omitempty"`
+	Origin       json.RawMessage              `json:"or,omitempty"`
+	Position     string                       `json:"po,omitempty"` // of a restored run; appends have a field of their own
+	Reattached   int                          `json:"ra,omitempty"`
 	Ending       bool                         `json:"en,omitempty"`
 	Cancel       *cancel                      `json:"cc,omitempty"`
 	Usage        *runregistry.Usage           `json:"us,omitempty"`
@@ -115,6 +118,7 @@ func (e *entry) encode() (string, error) {
 		Release: r.Release, Resource: r.Resource, Model: r.Model, Dialect: r.Dialect, Format: r.Format,
 		Created: millis(r.CreatedAt), Dispatched: millis(r.DispatchedAt), Activity: millis(r.ActivityAt), Ended: millis(r.EndedAt),
 		Response: r.Response, UpstreamID: r.UpstreamID, Ending: r.Ending, SnapshotSeq: r.SnapshotSeq,
+		Origin: r.Origin, Position: r.Position, Reattached: r.Reattached,
 		Fingerprint: digestText(r.Fingerprint), Retention: r.Retention, Limits: e.claims.limits,
 		Key: digestText(e.claims.key), Echo: digestText(e.claims.echo), Dialogue: e.claims.dialogue, Holding: e.claims.holding,
 	}
@@ -144,6 +148,7 @@ func (e *entry) decode(text string) error {
 	r.Release, r.Resource, r.Model, r.Dialect, r.Format = v.Release, v.Resource, v.Model, v.Dialect, v.Format
 	r.CreatedAt, r.DispatchedAt, r.ActivityAt, r.EndedAt = moment(v.Created), moment(v.Dispatched), moment(v.Activity), moment(v.Ended)
 	r.Response, r.UpstreamID, r.Ending, r.SnapshotSeq = v.Response, v.UpstreamID, v.Ending, v.SnapshotSeq
+	r.Origin, r.Position, r.Reattached = v.Origin, v.Position, v.Reattached
 	r.Fingerprint, r.Retention = parseDigest(v.Fingerprint), v.Retention
 	if c := v.Cancel; c != nil {
 		r.Cancel = runregistry.Cancel{Version: c.Version, RequestedAt: moment(c.Requested), Outcome: c.Outcome, Upstream: c.Upstream}
@@ -188,6 +193,9 @@ func parseEntry(id runregistry.RunID, f fields, now time.Time) (*entry, error) {
 	r.Delivery = runregistry.Delivery{
 		Pending: int(f.number("dp")), Open: int(f.number("do")), Headers: f["dh"] == "1",
 		BrokenEarly: f["de"] == "1", BrokenLate: f["dx"] == "1",
+	}
+	if po := f["po"]; po != "" {
+		r.Position = po
 	}
 	if sn := f["sn"]; sn != "" {
 		r.Snapshot = json.RawMessage(sn)

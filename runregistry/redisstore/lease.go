@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 )
@@ -32,9 +33,7 @@ func (s *Store) renew(ctx context.Context, leases []runregistry.Lease) ([]runreg
 	by, lease := s.me()
 	calls := make([]*params, len(leases))
 	for i, l := range leases {
-		calls[i] = call(renewScript).
-			key(s.keys.run(l.Run), s.keys.readers(l.Run), s.keys.leases(l.Run.Partition())).
-			arg(epochText(l.Epoch), lease.Milliseconds(), string(by))
+		calls[i] = s.renewal(l, lease, by)
 	}
 	replies, errs := s.evalAll(ctx, s.clients.calls, calls)
 	renewals := make([]runregistry.Renewal, len(leases))
@@ -80,6 +79,30 @@ func (s *Store) prolong(ctx context.Context, l runregistry.Lease) {
 		p.key(s.keys.upstream(l.Run.Partition(), e.rec.Scope, e.rec.UpstreamID))
 	}
 	_, _ = s.evalRoomy(ctx, s.clients.calls, p)
+}
+
+// Release implements [runregistry.Leaser]: the lease is extended to a moment ago.
+func (s *Store) Release(ctx context.Context, l runregistry.Lease) error {
+	if err := s.usable(ctx, l.Run); err != nil {
+		return fmt.Errorf("releasing %s: %w", l.Run, err)
+	}
+	by, _ := s.me()
+	r, err := s.evalRoomy(ctx, s.clients.calls, s.renewal(l, -time.Millisecond, by))
+	if err == nil {
+		err = outcome(r.word())
+	}
+	s.tails.disown(l)
+	if err != nil {
+		return fmt.Errorf("releasing %s: %w", l.Run, err)
+	}
+	return nil
+}
+
+// renewal is the call that makes a lease last from now on.
+func (s *Store) renewal(l runregistry.Lease, lease time.Duration, by runregistry.InstanceID) *params {
+	return call(renewScript).
+		key(s.keys.run(l.Run), s.keys.readers(l.Run), s.keys.leases(l.Run.Partition())).
+		arg(epochText(l.Epoch), lease.Milliseconds(), string(by))
 }
 
 // Expired implements [runregistry.Leaser]. It visits all partitions; what some

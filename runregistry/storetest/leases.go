@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -174,6 +175,7 @@ var leaseTests = []sharedTest{
 	{"until a takeover the owner goes on past its deadline", leaseOutlived},
 	{"a live lease, an ended and an unknown run cannot be taken over", leaseRefused},
 	{"a run that was taken over goes on where it was", leaseGoesOn},
+	{"a lease that was given back is free at once", leaseReleased},
 	{"renewals report each lease in its place", leaseReports},
 }
 
@@ -284,6 +286,28 @@ func leaseGoesOn(f *pair) {
 	want(f.fixture, "model", rec.Model, "n")
 	want(f.fixture, "epoch", rec.Epoch, old.Epoch+1)
 	f.other.wantFrames(old.Run, "one", "two")
+}
+
+func leaseReleased(f *pair) {
+	l := f.running()
+	f.send(l, &runregistry.Batch{Frames: raw("one"), Position: "u1"})
+	if _, _, err := f.other.leaser().TakeOver(f.ctx, l.Run); !errors.Is(err, runregistry.ErrLeaseLive) {
+		f.Fatalf("got error %v, want %v", err, runregistry.ErrLeaseLive)
+	}
+	f.wantErr("release", f.leaser().Release(f.ctx, l), nil)
+	f.other.eventually("the lease is free", func() bool { // clocks of stores count in milliseconds
+		ids, err := f.other.leaser().Expired(f.ctx, 100)
+		return err == nil && slices.Contains(ids, l.Run)
+	})
+	next, rec, err := f.other.leaser().TakeOver(f.ctx, l.Run)
+	if err != nil {
+		f.Fatal(err)
+	}
+	want(f.fixture, "epoch", next.Epoch, l.Epoch+1)
+	want(f.fixture, "upstream's position", rec.Position, "u1")
+	f.wantErr("release by the old owner", f.leaser().Release(f.ctx, l), runregistry.ErrFenced)
+	f.other.complete(next)
+	f.wantErr("release of what has ended", f.other.leaser().Release(f.ctx, next), runregistry.ErrSettled)
 }
 
 func leaseReports(f *pair) {

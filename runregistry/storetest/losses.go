@@ -24,7 +24,7 @@ func (f *fixture) restore(l runregistry.Lease, r *runregistry.Record, after runr
 
 func restoreWhole(f *pair) {
 	l := f.running(in("c"), keyed("k"), atMost(1))
-	f.add(l, 0, "one", "two", "three")
+	f.send(l, &runregistry.Batch{Frames: raw("one", "two", "three"), Position: "u3"})
 	f.advance(l, runregistry.Progress{
 		UpstreamID: "up", Model: "m", Effect: runregistry.EffectObserved, Snapshot: []byte(`{"text":"t"}`), SnapshotSeq: 2,
 	})
@@ -40,6 +40,7 @@ func restoreWhole(f *pair) {
 	rec := f.other.load(l.Run)
 	want(f.fixture, "state", rec.State, runregistry.Running)
 	want(f.fixture, "model and upstream's id", rec.Model+rec.UpstreamID, "mup")
+	want(f.fixture, "upstream's position", rec.Position, "u3")
 	want(f.fixture, "effect", rec.Effect, runregistry.EffectObserved)
 	want(f.fixture, "snapshot", string(rec.Snapshot), `{"text":"t"}`)
 	want(f.fixture, "numbers", [2]runregistry.Seq{rec.FirstSeq, rec.LastSeq}, [2]runregistry.Seq{2, 3})

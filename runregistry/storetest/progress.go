@@ -12,6 +12,7 @@ var progressTests = []test{
 	{"the intent makes an effect possible", progressIntent},
 	{"nothing is dispatched twice", progressIntentTwice},
 	{"progress reaches the record", progressReaches},
+	{"upstream's position travels with the frames", progressPosition},
 	{"a run waits and goes on", progressWaits},
 	{"a record is the caller's own copy", progressIsCopied},
 	{"every visible change grows the revision", progressRevision},
@@ -20,6 +21,7 @@ var progressTests = []test{
 func progressOfStart(f *fixture) {
 	d := f.start(in("c"), body("b"), func(a *runregistry.Admission) {
 		a.Release, a.Resource, a.Model, a.Dialect = "rel", "res", "mod", "dia"
+		a.Origin = []byte(`{"p":"/x"}`)
 	})
 	rec := f.load(d.Record.ID)
 	want(f, "lease", d.Lease, runregistry.Lease{Run: rec.ID, Epoch: rec.Epoch})
@@ -32,6 +34,7 @@ func progressOfStart(f *fixture) {
 	want(f, "state", rec.State, runregistry.Queued)
 	want(f, "effect", rec.Effect, runregistry.EffectNone)
 	want(f, "release, resource, model, dialect", rec.Release+rec.Resource+rec.Model+rec.Dialect, "relresmoddia")
+	want(f, "origin", string(rec.Origin), `{"p":"/x"}`)
 	want(f, "format", rec.Format, runregistry.FormatSSE)
 	want(f, "fingerprint", rec.Fingerprint, digest("b"))
 	want(f, "retention", rec.Retention, retention)
@@ -86,6 +89,25 @@ func progressReaches(f *fixture) {
 	want(f, "effect", rec.Effect, runregistry.EffectObserved)
 	want(f, "snapshot", string(rec.Snapshot), `{"text":"t"}`)
 	want(f, "snapshot number", rec.SnapshotSeq, 9)
+}
+
+func progressPosition(f *fixture) {
+	l := f.running()
+	f.send(l, &runregistry.Batch{Frames: raw("a"), Position: "7"})
+	f.send(l, &runregistry.Batch{After: 1, Frames: raw("b")})
+	want(f, "position after a batch without one", f.load(l.Run).Position, "7")
+	f.send(l, &runregistry.Batch{After: 2, Frames: raw("c"), Position: "9", Progress: &runregistry.Progress{Reattached: 2}})
+	f.advance(l, runregistry.Progress{Reattached: 1})
+	rec := f.load(l.Run)
+	want(f, "position", rec.Position, "9")
+	want(f, "times reattached", rec.Reattached, 2)
+	_, err := f.Append(f.ctx, l, &runregistry.Batch{After: 9, Frames: raw("x"), Position: "11"})
+	if _, gap := errors.AsType[*runregistry.GapError](err); !gap {
+		f.Errorf("got error %v, want a gap", err)
+	}
+	f.stop(l.Run)
+	f.send(l, &runregistry.Batch{After: 3, Frames: raw("y"), Position: "12"})
+	want(f, "position of what was refused", f.load(l.Run).Position, "9")
 }
 
 func progressWaits(f *fixture) {

@@ -23,6 +23,9 @@ func (w *wire) record(r *runregistry.Record) {
 	w.times(r)
 	w.response(&r.Response)
 	text(w, &r.UpstreamID)
+	w.origin(r)
+	text(w, &r.Position)
+	number(w, &r.Reattached)
 	w.bool(&r.Ending)
 	number(w, &r.LastSeq)
 	number(w, &r.FinalSeq)
@@ -50,6 +53,14 @@ func (w *wire) standing(r *runregistry.Record) {
 	text(w, &r.Reason)
 	number(w, &r.Effect)
 	number(w, &r.Epoch)
+}
+
+func (w *wire) origin(r *runregistry.Record) {
+	origin := string(r.Origin)
+	text(w, &origin)
+	if w.reading && origin != "" {
+		r.Origin = []byte(origin)
+	}
 }
 
 func (w *wire) times(r *runregistry.Record) {

@@ -2,8 +2,8 @@
 --
 -- KEYS  run, frames, [upstream's ids]
 -- ARGV  epoch; number of the last frame before the batch; number of frames;
---       safety (ms); verb; channel; 1 with progress: change, upstream; then the
---       frames
+--       safety (ms); verb; channel; upstream's position after the batch or '';
+--       1 with progress: change, upstream; then the frames
 -- says  ok, last, state, revision, first, number of frames stored, their time
 --       (ms) | gap, last | settled, last | stale (look again) | queued | fenced
 --       | gone
@@ -11,7 +11,7 @@
 -- Sent twice: the frames are known by their numbers, and the change compares
 -- unequal.
 local run, frames = key(), key()
-local epoch, after, n, ttl, verb, channel = arg(), num(), num(), num(), arg(), arg()
+local epoch, after, n, ttl, verb, channel, position = arg(), num(), num(), num(), arg(), arg(), arg()
 local change, upstream
 if arg() == '1' then change, upstream = take_change(), take_upstream() end
 
@@ -23,6 +23,8 @@ if state >= 5 then return say('settled', int(last)) end
 if state == 1 then return say('queued') end
 if change and h[4] ~= change.was then return say('stale') end
 if state ~= 4 and after > last then return say('gap', int(last)) end
+
+if state ~= 4 and position ~= '' then redis.call('HSET', run, 'po', position) end
 
 local stored, grown = 0, tonumber(h[10])
 local parts = {}
