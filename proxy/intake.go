@@ -70,7 +70,7 @@ func (p *pump) chooseDialect() {
 	if p.dialect == nil {
 		p.dialect, p.detected = dialect.DetectByResponse(p.path, p.header)
 	}
-	p.reader = p.dialect.NewReader()
+	p.reader = p.dialect.ReaderOf(p.own)
 	p.bearings.dialect = p.dialect
 }
 
@@ -233,7 +233,7 @@ func (p *pump) detect(f *frame.Frame) {
 	if found == p.dialect {
 		return
 	}
-	p.dialect, p.reader, p.fold = found, found.NewReader(), newFolding(found, p.kind)
+	p.dialect, p.reader, p.fold = found, found.ReaderOf(p.own), newFolding(found, p.kind)
 	p.bearings.dialect = found
 	p.note(func(pr *runregistry.Progress) { pr.Dialect = found.Name })
 }

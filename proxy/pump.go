@@ -44,6 +44,7 @@ type pump struct {
 	host    Host
 	path    string           // as the start named it, for dialect detection
 	told    *dialect.Dialect // what the request told about the dialect, or nil
+	own     string           // the id that the client chose for its run, if it did
 	keyed   bool             // the start carried an idempotency key
 	span    runSpan
 	subject string // keyed hash, for the log

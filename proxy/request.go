@@ -36,8 +36,9 @@ type start struct {
 	current      *runregistry.Record // the run of a named conversation, where others may see it
 	sent         string              // the conversation as sent, for the fingerprint
 	key          string
-	attempt      int  // under the key; 0 is the last
-	confirmed    bool // effects may happen again
+	own          string // what the client calls its run, if it does
+	attempt      int    // under the key; 0 is the last
+	confirmed    bool   // effects may happen again
 	fingerprint  runregistry.Digest
 	implicit     runregistry.Digest
 	links        links

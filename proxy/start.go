@@ -160,8 +160,8 @@ func (h *Handler) readStart(s *start) (err error) {
 	if s.attempt, s.confirmed, err = attemptOf(s.r.Header); err != nil {
 		return err
 	}
-	if s.key == "" {
-		s.key, _ = dialect.RunKey(s.body)
+	if s.own, _ = dialect.RunKey(s.body); s.key == "" {
+		s.key = s.own
 	}
 	if _, ours := ourCursorText(s.r); s.key == "" && h.cfg.Idempotency.Required && !ours {
 		return refuse(codeKeyMissing, "Send an Idempotency-Key, a new one for each new request.")
@@ -272,7 +272,7 @@ func (h *Handler) newPump(s *start, decision *runregistry.Decision, next Next) *
 	origin, callable := dialect.Remember(s.r.URL.EscapedPath(), s.body)
 	p := &pump{
 		engine: h.deps.Engine, cfg: &cfg, log: h.deps.Log, lease: decision.Lease,
-		request: request, next: next, host: h.deps.Host, path: s.r.URL.Path, told: dialect.DetectByRequest(s.r.Header, s.body), keyed: s.key != "",
+		request: request, next: next, host: h.deps.Host, path: s.r.URL.Path, told: dialect.DetectByRequest(s.r.Header, s.body), keyed: s.key != "", own: s.own,
 		span: span, subject: about.Subject, ctx: ctx, cancel: cancel, storeCtx: context.WithoutCancel(ctx),
 		began: time.Now(), header: make(http.Header), throttle: newThrottle(h.cfg.Limits.RunBytes),
 		bearings: bearings{run: rec.ID, conversation: rec.Conversation, origin: origin},

@@ -7,7 +7,8 @@ import (
 )
 
 // agUI is the Agent User Interaction protocol. A run that asks for something
-// ends, and says so in its outcome.
+// ends, and says so in its outcome. A stream may begin with earlier runs of its
+// thread: their ends are not its end, and their text is not its answer.
 var agUI = spec{
 	Dialect: Dialect{
 		Name: "ag-ui", Kind: frame.SSE, Wire: sseWire,
@@ -18,7 +19,7 @@ var agUI = spec{
 	},
 	find: byMember("type"),
 	rules: rules{
-		"RUN_STARTED":                   {id: "runId", conversation: "threadId"},
+		"RUN_STARTED":                   {read: readRunStart, fold: foldRunStart},
 		"TEXT_MESSAGE_CONTENT":          {text: paths{"delta"}},
 		"TEXT_MESSAGE_CHUNK":            {text: paths{"delta"}},
 		"REASONING_MESSAGE_CONTENT":     {reasoning: paths{"delta"}},
@@ -28,7 +29,7 @@ var agUI = spec{
 		"TOOL_CALL_ARGS":                {tool: &tool{key: "toolCallId", piece: "delta"}},
 		"TOOL_CALL_CHUNK":               {tool: &tool{key: "toolCallId", name: "toolCallName", piece: "delta"}},
 		"TOOL_CALL_RESULT":              {tool: &tool{key: "toolCallId", result: paths{"content"}}},
-		"RUN_FINISHED":                  {end: true, finish: paths{"outcome.type", "outcome"}, usage: aguiUsage, is: "message.completed"},
+		"RUN_FINISHED":                  {end: true, finish: paths{"outcome.type", "outcome"}, usage: aguiUsage, read: readRunFinish, fold: foldRunFinish, is: "message.completed"},
 		"RUN_ERROR":                     {end: true, fail: paths{""}},
 	},
 	words: map[string]meaning{"interrupt": meansAsking, "cancelled": meansStopped},
@@ -46,6 +47,38 @@ var agUICalls = []Calls{{
 
 // aguiUsage is one entry per model that was asked.
 var aguiUsage = &usage{input: []string{"usage.#.inputTokens"}, output: []string{"usage.#.outputTokens"}, whole: true}
+
+// readRunStart names the run: by the first id, and by the one that its client
+// chose for it when that comes later.
+func readRunStart(r *reader, doc gjson.Result, out *Facts) {
+	out.ConversationID = learn(&r.conversation, "threadId", doc)
+	if run := doc.Get("runId").Str; run != "" && run == r.own && !r.owned {
+		r.owned, r.id = true, false
+	}
+	out.UpstreamID = learn(&r.id, "runId", doc)
+}
+
+// readRunFinish: the end of an earlier run says how the stream ended, in case
+// that no other follows, but does not end it.
+func readRunFinish(r *reader, doc gjson.Result, out *Facts) {
+	if run := doc.Get("runId").Str; run != "" && r.own != "" && run != r.own {
+		out.End = false
+		if out.Outcome == OutcomeNone {
+			r.conclude(r.ordinaryEnd(), out)
+		}
+	}
+}
+
+// foldRunStart drops what an earlier run answered.
+func foldRunStart(a *answer, doc gjson.Result) {
+	run := "run " + kept(doc.Get("runId").Str)
+	if a.over && run != a.message {
+		*a = answer{seq: a.seq}
+	}
+	a.message, a.over = run, false
+}
+
+func foldRunFinish(a *answer, _ gjson.Result) { a.over = true }
 
 func isRunStart(f *frame.Frame) bool {
 	switch doc := gjson.ParseBytes(f.Data); doc.Get("type").Str {

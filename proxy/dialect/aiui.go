@@ -29,9 +29,9 @@ var aiUI = spec{
 		"tool-output-available": {tool: &tool{key: "toolCallId", result: paths{"output"}, unless: "preliminary"}},
 		"tool-output-error":     {tool: &tool{key: "toolCallId", result: paths{"errorText"}, failed: true}},
 		"tool-output-denied":    {tool: &tool{key: "toolCallId", result: paths{"reason"}, failed: true, idle: true}},
-		"tool-approval-request": {read: func(r *reader, _ gjson.Result, _ *Facts) { r.asking++ }},
+		"tool-approval-request": {read: readQuestion},
 		// Only the server itself can answer inside its own stream.
-		"tool-approval-response": {read: func(r *reader, _ gjson.Result, _ *Facts) { r.asking = max(0, r.asking-1) }},
+		"tool-approval-response": {read: readAnswer},
 		"error":                  {fail: paths{"errorText"}},
 		"abort":                  {settles: meansStopped},
 		"finish":                 {finish: paths{"finishReason"}, read: readFinish, is: "message.completed"},
@@ -43,6 +43,19 @@ var aiUI = spec{
 // aiWords are the finish reasons of the AI SDK.
 var aiWords = map[string]meaning{
 	"length": meansCut, "content-filter": meansFiltered, "error": meansFailed,
+}
+
+// readQuestion: the stream may end with the question, or stay open for the
+// answer.
+func readQuestion(r *reader, _ gjson.Result, out *Facts) {
+	r.asking++
+	r.wait(out)
+}
+
+func readAnswer(r *reader, _ gjson.Result, out *Facts) {
+	if r.asking = max(0, r.asking-1); r.asking == 0 {
+		r.goOn(out)
+	}
 }
 
 // readFinish: the reason is optional.

@@ -22,6 +22,7 @@ type answer struct {
 	// whose text is growing, and how much text stood before it.
 	message string
 	settled int
+	over    bool // the run that was folded last has ended
 	// parts serves dialects whose pieces name a part by its place: what each is.
 	parts []part
 }

@@ -74,6 +74,16 @@ type Dialect struct {
 	certain, plausible func(f *frame.Frame) bool
 }
 
+// ReaderOf returns a reader for the run that its client has named, as [RunKey]
+// tells; a stream may hold other runs, too. The name may be empty.
+func (d *Dialect) ReaderOf(run string) Reader {
+	made := d.NewReader()
+	if r, ok := made.(*reader); ok {
+		r.own = run
+	}
+	return made
+}
+
 // Wire says what a stream of a dialect tolerates. The zero value adds nothing.
 type Wire struct {
 	// IDs tells that each frame gets our id line.

@@ -24,8 +24,9 @@ var mcp = spec{
 	},
 	find: findRPC,
 	rules: rules{
-		"notice": {},
-		"result": {end: true, read: readRPC, fold: foldRPC, is: "message.completed"},
+		"notice": {resumes: true},
+		"ask":    {read: readServerAsks, is: "run.waiting"},
+		"result": {end: true, resumes: true, read: readRPC, fold: foldRPC, is: "message.completed"},
 		"error":  {end: true, fail: paths{"error"}},
 	},
 }.dialect()
@@ -63,21 +64,34 @@ const (
 	rpcVersion signs = 1 << iota
 	rpcResult
 	rpcError
+	rpcMethod
 )
 
 func findRPC(rs rules, f *frame.Frame) (*rule, []byte) {
 	data := f.Data
-	switch found := seen(data, "jsonrpc", "result", "error"); {
+	switch found := seen(data, "jsonrpc", "result", "error", "method"); {
 	case found&rpcVersion == 0:
 		return nil, nil
 	case found&rpcResult != 0 && gjson.GetBytes(data, "result").Exists():
 		return rs["result"], data
 	case found&rpcError != 0 && gjson.GetBytes(data, "error").Exists():
 		return rs["error"], data
+	case found&rpcMethod != 0 && asksUser(data):
+		return rs["ask"], data
 	default:
 		return rs["notice"], data
 	}
 }
+
+// asksUser: the server wants something of the person, and answers nothing
+// before it has that. (What it asks of the client alone is answered at once.)
+func asksUser(data []byte) bool {
+	method, _ := unquoted(member(data, "method"))
+	return string(method) == "elicitation/create" && member(data, "id") != nil
+}
+
+// readServerAsks: its question is answered in a request of its own.
+func readServerAsks(r *reader, _ gjson.Result, out *Facts) { r.wait(out) }
 
 // isMCP tells MCP from A2A, which speaks JSON-RPC too but answers one request
 // with many results.

@@ -12,6 +12,9 @@ import (
 type reader struct {
 	spec *spec
 
+	own   string // the run id that the client chose, if it did
+	owned bool   // and the stream has it
+
 	id, conversation, model bool // known
 	tries                   int  // frames looked at for ids
 	over                    bool // failed or cancelled: no success may follow
@@ -40,7 +43,7 @@ func (r *reader) Read(f *frame.Frame) Facts {
 		}
 	}
 	l, data := r.spec.find(r.spec.rules, f)
-	if l == nil || !l.tells() && !r.wants(l) {
+	if l == nil || !l.tells() && !r.wants(l) && !(r.waiting && l.resumes) {
 		return Facts{}
 	}
 	return r.look(l, data)
@@ -72,6 +75,9 @@ func (r *reader) look(l *rule, data []byte) Facts {
 	r.settle(l, doc, &out)
 	if l.read != nil {
 		l.read(r, doc, &out)
+	}
+	if l.resumes {
+		r.goOn(&out)
 	}
 	return r.sobered(out)
 }

@@ -63,6 +63,8 @@ type rule struct {
 	settles meaning
 	// bare tells that the frame is no JSON.
 	bare bool
+	// resumes tells that an agent which waited for input has it.
+	resumes bool
 	// is names the frame in neutral words where what it tells does not.
 	is string
 
@@ -156,7 +158,7 @@ func (s *spec) typeOf(f *frame.Frame) string {
 	}
 	alone := reader{spec: s}
 	facts := alone.look(l, data)
-	if alone.asking > 0 || facts.Reason == reasonInputRequired {
+	if alone.asking > 0 || alone.waiting || facts.Reason == reasonInputRequired {
 		return "run.waiting"
 	}
 	if l.is != "" {
