@@ -74,7 +74,7 @@ var _ Identity = (*BackendIdentity)(nil)
 func NewBackendIdentity(o BackendOptions) (*BackendIdentity, error) {
 	var errs []error
 	if _, err := parseTemplate(o.URL); err != nil {
-		errs = append(errs, fmt.Errorf("%q %w", o.URL, err))
+		errs = append(errs, fmt.Errorf("%q %w", shown(o.URL), err))
 	}
 	if !o.Subject.isSet() {
 		errs = append(errs, errors.New("subject: got none, one is needed"))

@@ -51,7 +51,7 @@ func NewBackendPolicy(o BackendRules) (*BackendPolicy, error) {
 		case rule.text != "":
 			t, err := parseTemplate(rule.text, holesOf(rule.verb)...)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %q %w", rule.name, rule.text, err))
+				errs = append(errs, fmt.Errorf("%s: %q %w", rule.name, shown(rule.text), err))
 			}
 			p.rules[rule.verb] = t
 		case rule.verb != Start:

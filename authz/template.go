@@ -70,3 +70,13 @@ func holesOf(v Verb) []string {
 	}
 	return []string{conversationHole, runHole}
 }
+
+// shown is a URL as an error may name it: without a password.
+func shown(text string) string {
+	scheme, rest, ok := strings.Cut(text, "://")
+	host, path, _ := strings.Cut(rest, "/")
+	if at := strings.LastIndexByte(host, '@'); ok && at >= 0 {
+		return scheme + "://" + host[at+1:] + "/" + path
+	}
+	return text
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -54,6 +55,11 @@ type App struct {
 	// surveys are of the servers of this configuration. Caddy provisions in one
 	// goroutine.
 	surveys map[*caddyhttp.Server]*chain.Survey
+	// handlers are those of this configuration, and ruled what they say about who
+	// may, once it was looked at.
+	handlers []*Handler
+	lookOnce sync.Once
+	ruled    map[*Handler]string
 }
 
 // Store says where runs are kept.
@@ -268,6 +274,7 @@ func (s Shutdown) wait() time.Duration {
 // order.
 func (a *App) Start() error {
 	a.shared.adopt(a.Store, a.sharing(), a.log)
+	a.shared.rules.replace(a.rules())
 	if _, err := a.shared.open(); err != nil {
 		return fmt.Errorf("opening store: %w", err)
 	}

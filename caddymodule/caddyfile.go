@@ -73,7 +73,25 @@ func globalApp(h httpcaddyfile.Helper) *App {
 //	    identity                header <subject header> [<tenant header>]
 //	    identity                caddy [<placeholder>] [tenant <placeholder>]
 //	    identity                anonymous
+//	    identity                backend GET <url> {
+//	        subject <JSON path> | header <name>
+//	        tenant  <JSON path> | header <name>
+//	        cache   <duration> | off
+//	    }
 //	    acl                     owner
+//	    acl                     claims {
+//	        read  <claim>
+//	        write <claim>
+//	    }
+//	    acl                     backend {
+//	        read  GET <url>
+//	        write GET <url>
+//	        start GET <url>
+//	        cache <duration> | off
+//	    }
+//	    recheck                 <duration>
+//	    expiry                  lenient | strict
+//	    ticket                  off | <duration>
 //	    replay_headers          <names...>                    # repeatable
 //	    implicit_retry          <duration> | off
 //	    idempotency {

@@ -27,7 +27,10 @@ var handlerOptions = map[string]option[*Handler]{
 	"conversation":            {parse: parseConversation, repeatable: true},
 	"conversation_busy":       {parse: text(func(h *Handler) *string { return &h.ConversationBusy })},
 	"identity":                {parse: parseIdentity},
-	"acl":                     {parse: text(func(h *Handler) *string { return &h.ACL })},
+	"acl":                     {parse: parseACL},
+	"recheck":                 {parse: duration(func(h *Handler) *caddy.Duration { return &h.Recheck })},
+	"expiry":                  {parse: text(func(h *Handler) *string { return &h.Expiry })},
+	"ticket":                  {parse: parseTicket},
 	"replay_headers":          {parse: list(func(h *Handler) *[]string { return &h.ReplayHeaders }), repeatable: true},
 	"implicit_retry":          {parse: offDuration(func(h *Handler) **caddy.Duration { return &h.ImplicitRetry })},
 	"idempotency":             {parse: parseIdempotency},
@@ -102,6 +105,11 @@ func parseOnDisconnect(h *Handler, b *block) error {
 	}
 	h.OnDisconnect = o
 	return nil
+}
+
+func parseTicket(h *Handler, b *block) (err error) {
+	h.Ticket, err = b.durationOrOff()
+	return err
 }
 
 func parseEarlyHeaders(h *Handler, b *block) (err error) {
@@ -181,6 +189,8 @@ func parseIdentity(h *Handler, b *block) error {
 		i.Subject = rest[0]
 		i.Tenant = strings.Join(rest[1:], "")
 		return nil
+	case identityBackend:
+		return parseAskIdentity(i, b, rest)
 	case identityCaddy:
 		if len(rest) > 0 && rest[0] != "tenant" {
 			i.Subject, rest = rest[0], rest[1:]

@@ -71,9 +71,22 @@ type Handler struct {
 	// Who owns a run. Default: session.
 	Identity *Identity `json:"identity,omitempty"`
 
-	// Who may read, stop and delete a run: `owner`, the subject that started it.
-	// Default: owner.
-	ACL string `json:"acl,omitempty"`
+	// Who may read, stop and delete a run. Default: the subject that started it.
+	ACL *ACL `json:"acl,omitempty"`
+
+	// How often it is decided again whether a reader that stays attached may
+	// read, with the credentials of its request. Default: 60s.
+	Recheck caddy.Duration `json:"recheck,omitempty"`
+
+	// What the expiry of a token means for the answer to the request that started
+	// the run: `lenient`, it goes on; `strict`, it ends like any other reader.
+	// Default: lenient.
+	Expiry string `json:"expiry,omitempty"`
+
+	// How long a ticket is good at most, 15m or less: `POST /_runs/{run}/ticket`
+	// gives out an address at which the run can be read without credentials, for
+	// an EventSource that cannot send any. Default: off.
+	Ticket caddy.Duration `json:"ticket,omitempty"`
 
 	// Response headers that are stored and replayed beside the built-in list.
 	ReplayHeaders []string `json:"replay_headers,omitempty"`

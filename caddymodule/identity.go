@@ -17,7 +17,8 @@ type Identity struct {
 	// `session` (default) makes each browser a subject by a signed cookie, and
 	// each script by the credential it sends; `header` takes the subject from a
 	// header field that a trusted front proxy sets; `caddy` from a placeholder
-	// that a handler before this one sets; `anonymous` tells nobody apart and is
+	// that a handler before this one sets; `backend` asks the application who a
+	// request comes from; `anonymous` tells nobody apart and is
 	// for development only.
 	Kind string `json:"kind,omitempty"`
 
@@ -44,6 +45,9 @@ type Identity struct {
 
 	// The same for the tenant. Default: no tenants.
 	Tenant string `json:"tenant,omitempty"`
+
+	// `backend`: how the application is asked.
+	Backend *AskIdentity `json:"backend,omitempty"`
 }
 
 // The kinds of identity.
@@ -51,9 +55,11 @@ const (
 	identitySession   = "session"
 	identityHeader    = "header"
 	identityCaddy     = "caddy"
+	identityBackend   = "backend"
+	identityJWT       = "jwt"
 	identityAnonymous = "anonymous"
 
-	identityAllowed = "session, header <subject header> [<tenant header>], caddy [<placeholder>] [tenant <placeholder>], anonymous"
+	identityAllowed = "session, header <subject header> [<tenant header>], caddy [<placeholder>] [tenant <placeholder>], backend GET <url> { subject <JSON path> }, anonymous"
 	defaultSubject  = "{http.auth.user.id}"
 )
 
@@ -80,6 +86,8 @@ func (i Identity) check() error {
 		return errors.Join(i.checkUnused(), i.checkFields())
 	case identityCaddy:
 		return errors.Join(i.checkUnused(), i.checkPlaceholders())
+	case identityBackend:
+		return errors.Join(i.checkUnused(), i.Backend.check())
 	case identityAnonymous:
 		return i.checkUnused()
 	}
@@ -98,6 +106,7 @@ func (i Identity) checkUnused() error {
 	unused("bind", identitySession, len(i.BindCookies)+len(i.BindHeaders) > 0)
 	unused("same_site", identitySession, i.SameSite != "")
 	unused("subject", identityHeader+" and "+identityCaddy, i.Subject != "")
+	unused("backend", identityBackend, i.Backend != nil)
 	unused("tenant", identityHeader+" and "+identityCaddy, i.Tenant != "")
 	return errors.Join(errs...)
 }
@@ -189,6 +198,8 @@ func (i Identity) establish(secret func() ([]byte, error)) (authz.Identity, erro
 			v.Tenant = resolver(i.Tenant)
 		}
 		return v, nil
+	case identityBackend:
+		return i.Backend.identity()
 	case identityAnonymous:
 		return authz.Anonymous{}, nil
 	}

@@ -116,8 +116,9 @@ func (p *enginePool) Close() { p.retiring.Wait() }
 
 // sharedEngine is the engine of one store. It is empty until it is opened.
 type sharedEngine struct {
-	key storeKey
-	log *followingLog
+	key   storeKey
+	log   *followingLog
+	rules rulebook
 
 	mu      sync.Mutex // guards everything below
 	config  Store      // of the configuration whose settings count

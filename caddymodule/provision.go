@@ -28,6 +28,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("loading agent_runs app: got a %T", app)
 	}
 	h.engine = h.app.shared
+	h.app.handlers = append(h.app.handlers, h)
 	if err := h.loadMatchers(ctx); err != nil {
 		return err
 	}
@@ -122,6 +123,9 @@ func (h *Handler) warn() {
 	if len(h.CORS) > 0 && i.Kind == identitySession && i.SameSite != "none" {
 		h.log.Warn("pages of other sites have no session here, although cors lets them in, unless identity session says same_site none")
 	}
+	if h.Ticket > 0 {
+		h.log.Warn("tickets stand in URLs, which Caddy's access log writes down: filter the query parameter ticket there")
+	}
 	if i.Kind == identityAnonymous {
 		h.log.Warn("identity anonymous lets everybody read, stop and delete the runs of everybody: use it for development only")
 	}
@@ -137,14 +141,23 @@ func (h *Handler) build() (*proxy.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	policy, err := h.acl().policy()
+	if err != nil {
+		return nil, err
+	}
 	p, err := proxy.New(h.config(), proxy.Deps{
 		Engine: engine, Seal: authz.NewSeal(h.secret), Identity: identity, Host: h.host, Log: h.engine.log.Logger, Metrics: metrics,
+		Policy: policy, Tickets: h.tickets(), Superseded: h.superseded,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("setting up agent_runs: %w", err)
 	}
 	return p, nil
 }
+
+// superseded returns what is closed when the rules of this handler are no
+// longer those of the newest configuration.
+func (h *Handler) superseded() <-chan struct{} { return h.engine.rules.watch(h.app.rules()[h]) }
 
 // config translates the options. What is not set keeps its default.
 func (h *Handler) config() proxy.Config {
@@ -155,6 +168,7 @@ func (h *Handler) config() proxy.Config {
 	c.ReplayHeaders, c.CORS = h.ReplayHeaders, h.CORS
 	c.Cancel, c.Steer, c.Status = h.Cancel.way(), h.Steer.way(), h.Status.way()
 	c.NoSideEffects = h.SideEffects == "none"
+	c.ExpiryStrict = h.Expiry == "strict"
 	setIf(&c.API, h.API)
 	setIf(&c.Dialect, h.Dialect)
 	c.Starts = h.starts()
@@ -207,6 +221,7 @@ func (h *Handler) setDurations(c *proxy.Config) {
 	c.StreamIdle = durationOr(h.StreamIdleTimeout, c.StreamIdle)
 	c.FrameIdle = durationOr(h.FrameIdleTimeout, c.FrameIdle)
 	c.EarlyHeaders = time.Duration(h.EarlyHeaders)
+	c.Recheck = durationOr(h.Recheck, c.Recheck)
 	if h.ImplicitRetry != nil {
 		c.ImplicitRetry = time.Duration(*h.ImplicitRetry)
 	}

@@ -25,7 +25,7 @@ func (h *Handler) Validate() error {
 func (h *Handler) check() error {
 	return errors.Join(
 		h.checkStart(), h.checkAPI(), h.checkResumePath(), h.checkConversation(), h.checkWords(),
-		h.identity().check(), h.checkHeaders(), h.checkDurations(), h.checkRelations(),
+		h.identity().check(), h.checkACL(), h.checkHeaders(), h.checkDurations(), h.checkRelations(),
 		cancelOption.check(h.Cancel), steerOption.check(h.Steer), statusOption.check(h.Status),
 		h.Idempotency.check(), h.OnDisconnect.check(), h.Limits.check(), h.checkCORS(),
 	)
@@ -129,7 +129,7 @@ func (h *Handler) checkWords() error {
 	}
 	one("dialect", h.Dialect, append([]string{"auto"}, dialect.Names()...)...)
 	one("conversation_busy", h.ConversationBusy, "auto", "reject", "replace", "allow")
-	one("acl", h.ACL, "owner")
+	one("expiry", h.Expiry, "lenient", "strict")
 	one("side_effects", h.SideEffects, "possible", "none")
 	return errors.Join(errs...)
 }
@@ -165,6 +165,7 @@ func (h *Handler) checkDurations() error {
 	positive("stream_idle_timeout", h.StreamIdleTimeout)
 	positive("frame_idle_timeout", h.FrameIdleTimeout)
 	positive("early_headers", h.EarlyHeaders)
+	positive("recheck", h.Recheck)
 	if h.ImplicitRetry != nil {
 		positive("implicit_retry", *h.ImplicitRetry)
 	}

@@ -125,8 +125,9 @@ func pass(err error) error {
 // serveResource routes below the API prefix.
 func (h *Handler) serveResource(w http.ResponseWriter, r *http.Request, rest string) error {
 	id, sub, _ := strings.Cut(rest, "/")
-	methods, ok := resources[resourceName(id, sub)]
-	if !ok {
+	name := resourceName(id, sub)
+	methods, ok := resources[name]
+	if !ok || name == ticketResource && h.deps.Tickets == nil {
 		return h.unknownResource(r)
 	}
 	if r.Method == http.MethodOptions {
@@ -137,6 +138,9 @@ func (h *Handler) serveResource(w http.ResponseWriter, r *http.Request, rest str
 	serve, ok := methods[methodOf(r)]
 	if !ok {
 		return &Problem{Code: codeMethod, Detail: "Use one of the methods in Allow.", Header: http.Header{"Allow": {allowOf(methods)}}}
+	}
+	if err := h.checkTicket(w, r, name); err != nil {
+		return err
 	}
 	return serve(h, w, r, id)
 }
@@ -163,6 +167,7 @@ var resources = map[string]map[string]resourceFunc{
 	"{run}":         {http.MethodGet: (*Handler).serveRecord, http.MethodDelete: (*Handler).serveDelete},
 	"{run}/events":  {http.MethodGet: (*Handler).serveEvents},
 	"{run}/cancel":  {http.MethodPost: (*Handler).serveCancel},
+	ticketResource:  {http.MethodPost: (*Handler).serveTicket},
 }
 
 func resourceName(id, sub string) string {

@@ -57,9 +57,12 @@ type Deps struct {
 	Identity authz.Identity
 	// Policy says who may; nil is the owner alone.
 	Policy authz.Policy
-	// Superseded is closed when a newer configuration has other rules about who
-	// may read: readers come back and are decided by those. Nil is never.
-	Superseded <-chan struct{}
+	// Tickets gives out and reads tickets; nil if there are none.
+	Tickets *authz.Tickets
+	// Superseded returns what is closed when a newer configuration has other
+	// rules about who may read: a reader that is attached then comes back and is
+	// decided by those. Nil is never.
+	Superseded func() <-chan struct{}
 	// Seal marks requests that belong to a run for a gateway behind this one,
 	// and finds such marks; nil does neither.
 	Seal    *authz.Seal

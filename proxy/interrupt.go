@@ -41,7 +41,7 @@ func (t *tail) idle(ctx context.Context, d time.Duration) (end tailEnd, over boo
 			return tailGone, true
 		case <-t.ended:
 			return t.interrupt(), true
-		case <-t.h.deps.Superseded:
+		case <-t.standing.superseded:
 			return t.interrupt(), true
 		case <-t.h.deps.Engine.draining:
 			return t.interrupt(), true

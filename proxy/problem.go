@@ -22,6 +22,7 @@ type code string
 const (
 	codeAuthRequired      code = "authentication_required"
 	codeTokenInvalid      code = "token_invalid"
+	codeScope             code = "insufficient_scope"
 	codeCSRF              code = "csrf_rejected"
 	codeNotFound          code = "run_not_found"
 	codeMethod            code = "method_not_allowed"
@@ -68,6 +69,7 @@ type kind struct {
 var kinds = map[code]kind{
 	codeAuthRequired:      {status: http.StatusUnauthorized, title: "Authentication is required"},
 	codeTokenInvalid:      {status: http.StatusUnauthorized, title: "The credentials are not valid"},
+	codeScope:             {status: http.StatusForbidden, title: "The credentials are not good for this"},
 	codeCSRF:              {status: http.StatusForbidden, title: "The request comes from another site"},
 	codeNotFound:          {status: http.StatusNotFound, title: "There is no such run"},
 	codeMethod:            {status: http.StatusMethodNotAllowed, title: "The method is not allowed here"},

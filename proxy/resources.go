@@ -14,7 +14,7 @@ import (
 
 // serveRecord serves GET {api}/{run}.
 func (h *Handler) serveRecord(w http.ResponseWriter, r *http.Request, id string) error {
-	caller, err := h.identify(r)
+	caller, err := h.identifyReader(r, id)
 	if err != nil {
 		return err
 	}

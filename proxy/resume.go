@@ -198,7 +198,7 @@ func (h *Handler) resumeUnavailable(w http.ResponseWriter, err error, q resumpti
 
 // serveEvents serves GET {api}/{run}/events.
 func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request, id string) error {
-	caller, err := h.identify(r)
+	caller, err := h.identifyReader(r, id)
 	if err != nil {
 		return h.eventsUnavailable(w, r, err)
 	}
@@ -213,7 +213,7 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request, id string)
 	if cursor.Run != "" && cursor.Run != rec.ID {
 		return refuse(codeWrongCursor, "Resume with a cursor of this run.")
 	}
-	return h.serveEventsOf(w, r, rec, cursor, h.standing(r, caller, h.identifier(r)))
+	return h.serveEventsOf(w, r, rec, cursor, h.standing(r, caller, h.readerOf(r, id)))
 }
 
 // eventsUnavailable keeps an EventSource alive over an outage of the store.

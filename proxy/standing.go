@@ -21,11 +21,16 @@ type standing struct {
 	lenient bool
 	// next is when it is decided again.
 	next time.Time
+	// superseded is closed when other rules are in force.
+	superseded <-chan struct{}
 }
 
 // standing is that of a reader of a run resource, which was just let in.
 func (h *Handler) standing(r *http.Request, c authz.Caller, identify func() (authz.Caller, error)) *standing {
 	s := &standing{h: h, r: r, caller: c, identify: identify}
+	if h.deps.Superseded != nil {
+		s.superseded = h.deps.Superseded()
+	}
 	s.stand(time.Now())
 	return s
 }

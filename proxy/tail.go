@@ -246,7 +246,7 @@ func (t *tail) wait(ctx context.Context) (end tailEnd, over bool) {
 			return tailGone, true
 		case <-t.ended:
 			return t.interrupt(), true
-		case <-t.h.deps.Superseded:
+		case <-t.standing.superseded:
 			return t.interrupt(), true
 		case <-t.h.deps.Engine.draining:
 			return t.interrupt(), true

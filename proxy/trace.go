@@ -45,7 +45,6 @@ const (
 	attrResponseID    = attribute.Key("gen_ai.response.id")
 	attrInputTokens   = attribute.Key("gen_ai.usage.input_tokens")
 	attrOutputTokens  = attribute.Key("gen_ai.usage.output_tokens")
-	policyAllowOwner  = "allow:owner"
 	attrDeliveryEnded = attribute.Key("agent_run.delivery")
 )
 
@@ -101,7 +100,7 @@ func (h *Handler) startReaderSpan(r *http.Request, rec *runregistry.Record, requ
 	_, span := h.tracerFor(r.Context()).Start(r.Context(), spanReader, trace.WithLinks(h.linkTo(rec.ID)...))
 	if span.IsRecording() {
 		span.SetAttributes(attrRunID.String(string(rec.ID)), attrConnection.String(rand.Text()),
-			attrRequested.Int64(int64(requested)), attrPolicy.String(policyAllowOwner),
+			attrRequested.Int64(int64(requested)), attrPolicy.String("allow:"+h.policy().String()),
 			attrRevision.Int64(int64(rec.Revision)), attrDuplicates.Int(0))
 	}
 	return readerSpan{span}
