@@ -270,17 +270,14 @@ func (p *pump) commitSettlement(s *runregistry.Settlement) {
 			p.disowned() // taken over, or gone
 			return
 		}
-		p.rest(p.engine.closing, wait)
+		rest(p.engine.closing, wait)
 	}
 	p.disowned()
 }
 
-// rest waits for a store that is away, until ctx ends; p.mu must be held, and is
-// free meanwhile: a Stop or a heartbeat that looks at a run which is over must
-// not wait with it.
-func (p *pump) rest(ctx context.Context, d time.Duration) {
-	p.mu.Unlock()
-	defer p.mu.Lock()
+// rest waits for a store that is away, until ctx ends; nobody may hold a pump's
+// lock meanwhile.
+func rest(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
 	case <-ctx.Done():

@@ -218,7 +218,7 @@ func (p *pump) flush(ctx context.Context) error {
 		if waiting, err := p.flushNow(); err != nil || !waiting {
 			return err
 		}
-		if p.rest(ctx, storeRetry); ctx.Err() != nil {
+		if rest(ctx, storeRetry); ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}

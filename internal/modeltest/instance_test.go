@@ -51,24 +51,49 @@ func (i *instance) attach() (context.Context, context.CancelFunc) {
 	}
 }
 
-// freezing is an instance's store. Its process can be frozen right after it
-// stored an intent, which is the worst moment of all.
+// freezing is an instance's store. Its process can be frozen at the
+// worst moments of all.
 type freezing struct {
 	*redisstore.Store
 
 	link *link
 
 	mu     sync.Mutex // guards everything below
-	next   bool       // freeze at the next intent
+	next   moment     // freeze there
 	frozen chan struct{}
 }
+
+// moment is when a process freezes.
+type moment int
+
+// The moments: at once, or right after an intent or a takeover was stored.
+const (
+	now moment = iota
+	atIntent
+	atTakeover
+)
+
+var momentNames = []string{"now", "at its next intent", "at its next takeover"}
 
 // Intend implements [runregistry.Writer].
 func (f *freezing) Intend(ctx context.Context, l runregistry.Lease) (*runregistry.Record, error) {
 	rec, err := f.Store.Intend(ctx, l)
+	f.reach(atIntent, err)
+	return rec, err
+}
+
+// TakeOver implements [runregistry.Leaser].
+func (f *freezing) TakeOver(ctx context.Context, id runregistry.RunID) (runregistry.Lease, *runregistry.Record, error) {
+	l, rec, err := f.Store.TakeOver(ctx, id)
+	f.reach(atTakeover, err)
+	return l, rec, err
+}
+
+// reach waits if the process is frozen, or is to freeze at this moment.
+func (f *freezing) reach(m moment, err error) {
 	f.mu.Lock()
-	if f.next && err == nil {
-		f.next = false
+	if f.next == m && err == nil {
+		f.next = now
 		f.frozen = make(chan struct{})
 		f.link.set(linkLate)
 	}
@@ -77,15 +102,14 @@ func (f *freezing) Intend(ctx context.Context, l runregistry.Lease) (*runregistr
 	if frozen != nil {
 		<-frozen
 	}
-	return rec, err
 }
 
-// freeze stops the process now or at its next intent.
-func (f *freezing) freeze(atIntent bool) {
+// freeze stops the process at a moment.
+func (f *freezing) freeze(m moment) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if atIntent {
-		f.next = true
+	if m != now {
+		f.next = m
 		return
 	}
 	if f.frozen == nil {
@@ -98,7 +122,7 @@ func (f *freezing) freeze(atIntent bool) {
 func (f *freezing) die() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.next = false
+	f.next = now
 	f.link.set(linkCut)
 	f.thaw()
 }
@@ -115,7 +139,7 @@ func (f *freezing) thaw() {
 func (f *freezing) mend() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.next = false
+	f.next = now
 	f.link.set(linkUp)
 	f.link.loseReplies(0)
 	f.thaw()

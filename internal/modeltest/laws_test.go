@@ -124,6 +124,9 @@ func (w *world) note(rec *runregistry.Record) {
 			w.violated("%s went back from epoch %d, frame %d, effect %s to %d, %d, %s", rec.ID, was.Epoch, was.LastSeq, was.Effect, rec.Epoch, rec.LastSeq, rec.Effect)
 		}
 	}
+	if rec.Epoch > 1 && (rec.State == runregistry.Completed || was != nil && was.Epoch == rec.Epoch && rec.LastSeq > was.LastSeq) {
+		w.violated("%s was written by its first owner after it was taken over: %s, %d frames", rec.ID, rec.State, rec.LastSeq)
+	}
 	if sent := c.count(); rec.LastSeq > sent {
 		w.violated("%s has %d frames, and upstream sent %d", rec.ID, rec.LastSeq, sent)
 	}

@@ -71,6 +71,72 @@ func TestStoriesKeepTheLaws(t *testing.T) {
 	}
 }
 
+// longEnough is after an owner that cannot renew has lost its runs.
+const longEnough = 2*lease + 6*time.Second
+
+// known are stories that chance seldom tells.
+var known = map[string][]step{
+	"an owner comes back to a run whose new owner is frozen": {
+		{do: doStart, at: 0, conv: 1},
+		{do: doFrames, n: 3},
+		{do: doFreeze, at: 1, n: int(atTakeover)},
+		{do: doFreeze, at: 0, n: int(now)},
+		{do: doFrames, n: 1},
+		{do: doWait, wait: longEnough},
+		{do: doMend, at: 0},
+		{do: doFrames, n: 3},
+		{do: doWait, wait: lease / 3},
+		{do: doFrames, n: 1},
+		{do: doEnd},
+		{do: doMend, at: 1},
+	},
+	"an owner freezes between the intent and the dispatch": {
+		{do: doFreeze, at: 0, n: int(atIntent)},
+		{do: doStart, at: 0, conv: 1, key: 1},
+		{do: doWait, wait: longEnough},
+		{do: doMend, at: 0},
+		{do: doStart, slot: 1, at: 1, conv: 1, key: 1},
+		{do: doFrames, n: 1},
+	},
+	"the reply to the intent is lost": {
+		{do: doStart, at: 0, conv: 1, key: 1},
+		{do: doLose, at: 0, n: 2},
+		{do: doStart, slot: 1, at: 0, conv: 2, key: 2},
+		{do: doWait, wait: time.Second},
+		{do: doStart, slot: 2, at: 1, conv: 2, key: 2},
+		{do: doMend, at: 0},
+		{do: doStart, slot: 3, at: 0, conv: 2, key: 2},
+	},
+	"the store is away while frames arrive, and again when the end does": {
+		{do: doStart, at: 0, conv: 1},
+		{do: doJoin, at: 1, viewer: 1},
+		{do: doCut, at: 0},
+		{do: doFrames, n: 2},
+		{do: doWait, wait: time.Second},
+		{do: doMend, at: 0},
+		{do: doWait, wait: time.Second},
+		{do: doCut, at: 0},
+		{do: doFrames, n: 1},
+		{do: doEnd},
+		{do: doWait, wait: 3 * time.Second},
+		{do: doMend, at: 0},
+		{do: doStart, slot: 1, at: 1, conv: 1},
+	},
+}
+
+// TestKnownStoriesKeepTheLaws.
+func TestKnownStoriesKeepTheLaws(t *testing.T) {
+	for name, story := range known {
+		t.Run(name, func(t *testing.T) {
+			for _, busy := range policies {
+				if problems, met := play(t, busy, story); len(problems) > 0 {
+					t.Errorf("got problems\n%s\nmet %v", summary(problems), met)
+				}
+			}
+		})
+	}
+}
+
 // policies for a busy conversation, one for each seed.
 var policies = []runregistry.Busy{runregistry.BusyReject, runregistry.BusyAuto, runregistry.BusyReplace}
 

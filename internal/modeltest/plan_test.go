@@ -67,7 +67,7 @@ func (s step) String() string {
 	case doKill, doCut, doMend:
 		fmt.Fprintf(&b, " %d", s.at)
 	case doFreeze:
-		fmt.Fprintf(&b, " %d%s", s.at, []string{"", " at its next intent"}[s.n])
+		fmt.Fprintf(&b, " %d %s", s.at, momentNames[s.n])
 	case doLose:
 		fmt.Fprintf(&b, " of %d, %d times", s.at, s.n)
 	case doWait:
@@ -139,7 +139,7 @@ func plan(r *rand.Rand, length int) []step {
 		case doLose:
 			s.n = 1 + r.IntN(3)
 		case doFreeze:
-			s.n = r.IntN(2)
+			s.n = r.IntN(len(momentNames))
 		case doWait:
 			s.wait, s.rush = waits[min(r.IntN(len(waits)), r.IntN(len(waits)))], false
 		case doEnd, doBreak, doJoin, doLeave, doStop, doDelete, doPry, doKill, doCut, doMend:

@@ -152,7 +152,7 @@ func (w *world) trouble(s step) {
 	case doCut:
 		on.link.set(linkCut)
 	case doFreeze:
-		on.store.freeze(s.n == 1)
+		on.store.freeze(moment(s.n))
 	case doLose:
 		on.link.loseReplies(s.n)
 	default:
