@@ -16,7 +16,7 @@ const storePoll = time.Second
 // rideOut waits for a lost store: readers that know us are kept alive, and
 // transparent ones for a while, since their SDK would take an end for success.
 func (t *tail) rideOut(ctx context.Context, err error) (end tailEnd, over bool) {
-	if ctx.Err() != nil || !errors.Is(err, runregistry.ErrUnavailable) {
+	if ctx.Err() != nil || !t.passes(err) {
 		return t.readFailed(ctx, err), true
 	}
 	if !t.h.mayWait(&t.away) && !t.control {
@@ -49,6 +49,24 @@ func (t *tail) idle(ctx context.Context, d time.Duration) (end tailEnd, over boo
 	}
 }
 
+// passes reports whether an error may be over in a moment: the store is away,
+// or it came back empty and the owner has not written the run again.
+func (t *tail) passes(err error) bool {
+	if errors.Is(err, runregistry.ErrUnavailable) {
+		return true
+	}
+	if !errors.Is(err, runregistry.ErrNoRun) || t.h.deps.Engine.keeper == nil || t.state.Terminal() || t.rec.State.Terminal() {
+		return false
+	}
+	if t.missing.IsZero() {
+		t.missing = time.Now()
+	}
+	return time.Since(t.missing) < t.h.deps.Engine.sharing.Lease
+}
+
+// answered notes that the store did.
+func (t *tail) answered() { t.away, t.missing = time.Time{}, time.Time{} }
+
 // mayWait reports whether a transparent reader still waits for a store that did
 // not answer; since is when that began, and is set if need be.
 func (h *Handler) mayWait(since *time.Time) bool {
@@ -64,7 +82,7 @@ func (t *tail) load(ctx context.Context) (rec *runregistry.Record, end tailEnd, 
 	for {
 		rec, err := t.h.deps.Engine.store.Load(ctx, t.rec.ID)
 		if err == nil {
-			t.away = time.Time{}
+			t.answered()
 			return rec, 0, false
 		}
 		if end, over := t.rideOut(ctx, err); over {

@@ -44,7 +44,9 @@ type tail struct {
 	check    *time.Timer // fires when the reader is to be decided again
 	stats    tailStats
 	// away is since when the store has not answered; zero while it does.
-	away     time.Time
+	away time.Time
+	// missing is since when the store has not known an active run.
+	missing  time.Time
 	poll     *time.Ticker // nil in a store of this process alone, which loses no hint
 	throttle *throttle    // set for the client that waits for a plain body
 }
@@ -138,7 +140,7 @@ func (t *tail) run(ctx context.Context) tailEnd {
 			}
 			continue
 		}
-		t.away = time.Time{}
+		t.answered()
 		if end, ok := t.acquaint(ctx, &page); !ok {
 			return end
 		}

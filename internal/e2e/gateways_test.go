@@ -44,6 +44,7 @@ func (p *gateways) setup(url, global string) testkit.Setup {
 			siteAuto:    testkit.Site(to, quiet),
 			siteGeneric: genericSite(to, quiet),
 			siteReject:  genericSite(to, quiet, "conversation_busy reject"),
+			siteReplace: genericSite(to, quiet, "conversation_busy replace"),
 			siteSession: testkit.Bare(to, quiet),
 		},
 	}
@@ -52,6 +53,7 @@ func (p *gateways) setup(url, global string) testkit.Setup {
 // The sites that only tests with several gateways have.
 const (
 	siteReject  = "reject"  // generic; a busy conversation refuses
+	siteReplace = "replace" // generic; a busy conversation is taken over
 	siteSession = "session" // identity by cookie
 )
 
