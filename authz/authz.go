@@ -100,11 +100,42 @@ var ErrUnavailable = errors.New("identity is unavailable")
 // site; it is answered with 403.
 var ErrCrossSite = errors.New("request comes from another site")
 
-// challenge is the challenge of RFC 6750 section 3, for identities that sit
-// behind something that knows the real scheme. Basic would make browsers ask
-// for a password that nobody has.
-func challenge(err error) string {
+// ErrScope means that the credentials are good and do not allow what was asked
+// for; it is answered with 403. A [ScopeError] tells what they lack.
+var ErrScope = errors.New("credentials do not allow this")
+
+// ScopeError is an [ErrScope] with the scope that is needed, which is no secret
+// (RFC 6750 section 3.1).
+type ScopeError struct{ Scope string }
+
+// Error implements error.
+func (e *ScopeError) Error() string { return ErrScope.Error() + ": scope " + e.Scope + " is needed" }
+
+// Is reports whether target is ErrScope.
+func (*ScopeError) Is(target error) bool { return target == ErrScope }
+
+// TokenBearer is implemented by identities whose credentials are tokens: they
+// are renewed while their subject stays, may stand in the URL, and may allow
+// some operations only.
+type TokenBearer interface {
+	// DropTokens removes the fields and cookies that carry tokens. What is left
+	// stands for the request, whichever token it came with.
+	DropTokens(h http.Header)
+	// StripQuery returns a raw query without tokens, and every other byte of it:
+	// tokens in URLs leave neither for upstream nor for a log.
+	StripQuery(raw string) string
+	// Permit returns an [ErrScope] if the caller's token is not for that.
+	Permit(c Caller, verb Verb) error
+}
+
+// Challenge is the challenge of RFC 6750 section 3, for tokens, and for
+// identities that sit behind something that knows the real scheme. Basic would
+// make browsers ask for a password that nobody has.
+func Challenge(err error) string {
 	const none = `Bearer realm="agent runs"`
+	if lacking, ok := errors.AsType[*ScopeError](err); ok {
+		return none + `, error="insufficient_scope", scope="` + lacking.Scope + `"`
+	}
 	if errors.Is(err, ErrBadCredentials) {
 		return none + `, error="invalid_token"`
 	}

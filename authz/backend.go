@@ -100,7 +100,7 @@ func (b *BackendIdentity) Identify(r *http.Request) (Caller, error) {
 	case subject == Subject{}:
 		return Caller{}, ErrBadCredentials
 	}
-	return Caller{Subject: subject, Known: true, Ambient: isAmbient(r)}, nil
+	return Caller{Subject: subject, Known: true, Ambient: IsAmbient(r)}, nil
 }
 
 // subjectOf returns the subject of credentials; zero is nobody.
@@ -132,15 +132,15 @@ func (b *BackendIdentity) subjectOf(r *http.Request, c credential) (Subject, err
 func (b *BackendIdentity) read(answer reply) Subject {
 	s := Subject{Issuer: "backend", Sub: b.o.Subject.in(answer)}
 	if b.o.Tenant.isSet() {
-		if s.Tenant = b.o.Tenant.in(answer); !isName(s.Tenant) {
+		if s.Tenant = b.o.Tenant.in(answer); !IsName(s.Tenant) {
 			return Subject{}
 		}
 	}
-	if !isName(s.Sub) {
+	if !IsName(s.Sub) {
 		return Subject{}
 	}
 	return s
 }
 
 // Challenge implements [Identity].
-func (*BackendIdentity) Challenge(err error) string { return challenge(err) }
+func (*BackendIdentity) Challenge(err error) string { return Challenge(err) }

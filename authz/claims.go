@@ -18,7 +18,7 @@ func ClaimsOf(members map[string]any) *Claims { return &Claims{members: members}
 // realm_access.roles. It is empty if there is no such claim or it is of another
 // type; members of an array that are no strings are left out.
 func (c *Claims) Values(name string) []string {
-	switch v := c.find(name).(type) {
+	switch v := c.Find(name).(type) {
 	case string:
 		return strings.Fields(v)
 	case []any:
@@ -33,8 +33,9 @@ func (c *Claims) Values(name string) []string {
 	return nil
 }
 
-// find returns the value of a claim, or nil.
-func (c *Claims) find(name string) any {
+// Find returns the value of a claim, named as in [Claims.Values]; nil if there
+// is none.
+func (c *Claims) Find(name string) any {
 	if c == nil {
 		return nil
 	}

@@ -105,16 +105,16 @@ func isAutomatic(r *http.Request) bool {
 	})
 }
 
-// isAmbient reports whether the request carries a credential that a browser
+// IsAmbient reports whether the request carries a credential that a browser
 // may have added by itself.
-func isAmbient(r *http.Request) bool {
+func IsAmbient(r *http.Request) bool {
 	return len(r.Header["Cookie"]) > 0 || isAutomatic(r) || r.TLS != nil && len(r.TLS.PeerCertificates) > 0
 }
 
-// mayBeAmbient is isAmbient for callers that something before us established,
+// mayBeAmbient is IsAmbient for callers that something before us established,
 // perhaps by a credential that is gone: only one in sight that a page must add
 // itself speaks against it.
 func mayBeAmbient(r *http.Request) bool {
 	_, explicit := credentials(r)
-	return !explicit || isAmbient(r)
+	return !explicit || IsAmbient(r)
 }

@@ -43,7 +43,7 @@ func (h *Header) Identify(r *http.Request) (Caller, error) {
 }
 
 // Challenge implements [Identity].
-func (*Header) Challenge(err error) string { return challenge(err) }
+func (*Header) Challenge(err error) string { return Challenge(err) }
 
 // headerName returns the name in a header field. A field that is there twice
 // has passed a proxy that adds its own and keeps the client's.
@@ -52,7 +52,7 @@ func headerName(r *http.Request, field string) (string, error) {
 	switch {
 	case len(values) == 0:
 		return "", ErrNoCredentials
-	case len(values) > 1 || !isName(values[0]):
+	case len(values) > 1 || !IsName(values[0]):
 		return "", ErrBadCredentials
 	}
 	return values[0], nil
@@ -86,13 +86,13 @@ func (v *Values) Identify(r *http.Request) (Caller, error) {
 }
 
 // Challenge implements [Identity].
-func (*Values) Challenge(err error) string { return challenge(err) }
+func (*Values) Challenge(err error) string { return Challenge(err) }
 
 func valueName(value string) (string, error) {
 	switch {
 	case value == "":
 		return "", ErrNoCredentials
-	case !isName(value):
+	case !IsName(value):
 		return "", ErrBadCredentials
 	}
 	return value, nil
@@ -102,8 +102,8 @@ func established(r *http.Request, s Subject) Caller {
 	return Caller{Subject: s, Known: true, Ambient: mayBeAmbient(r)}
 }
 
-// isName reports whether s can name a subject or a tenant.
-func isName(s string) bool {
+// IsName reports whether s can name a subject or a tenant.
+func IsName(s string) bool {
 	return s != "" && len(s) <= maxName && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
@@ -116,7 +116,7 @@ var _ Identity = Anonymous{}
 // Identify implements [Identity].
 func (Anonymous) Identify(r *http.Request) (Caller, error) {
 	s := Subject{Issuer: "anonymous", Sub: "anonymous"}
-	return Caller{Subject: s, Known: true, Shared: true, Ambient: isAmbient(r)}, nil
+	return Caller{Subject: s, Known: true, Shared: true, Ambient: IsAmbient(r)}, nil
 }
 
 // Challenge implements [Identity]: everybody is welcome.

@@ -84,7 +84,7 @@ func NewSession(o Options) (*Session, error) {
 func (s *Session) Identify(r *http.Request) (Caller, error) {
 	script, scripted := scriptCredentials(r)
 	if !scripted && len(cookieValues(r.Header, s.cookieName(r))) == 0 {
-		return Caller{Ambient: isAmbient(r)}, nil
+		return Caller{Ambient: IsAmbient(r)}, nil
 	}
 	k, err := s.keys.get(r.Context())
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Session) Identify(r *http.Request) (Caller, error) {
 		sub := k.name("credential", s.bound(r, script)...)
 		return Caller{Subject: sessionSubject(sub), Known: true, Ambient: isAutomatic(r)}, nil
 	}
-	return Caller{Ambient: isAmbient(r)}, nil
+	return Caller{Ambient: IsAmbient(r)}, nil
 }
 
 // Challenge implements [Identity]: a session never asks for credentials.
@@ -119,7 +119,7 @@ func (s *Session) Newcomer(r *http.Request, key string, fingerprint []byte) (Cal
 		copy(t.id[:], k.mac("newcomer", s.bound(r, parts)...))
 	}
 	caller := s.holder(k, r, t)
-	caller.Ambient = isAmbient(r)
+	caller.Ambient = IsAmbient(r)
 	return caller, s.cookie(k, r, t), nil
 }
 

@@ -72,6 +72,19 @@ func globalApp(h httpcaddyfile.Helper) *App {
 //	    }]
 //	    identity                header <subject header> [<tenant header>]
 //	    identity                caddy [<placeholder>] [tenant <placeholder>]
+//	    identity                jwt {                          # repeatable, once for each issuer
+//	        issuer        <iss>
+//	        audience      <names...>
+//	        jwks          <https URL or file>
+//	        key           <algorithm> <secret or PEM>         # repeatable
+//	        algorithms    <names...>
+//	        subject_claim <claim>
+//	        tenant_claim  <claim>
+//	        scope_claim   <claim> [read <scope>] [write <scope>]
+//	        leeway        <duration> | off
+//	        cookie        <name>
+//	        query         <parameter>
+//	    }
 //	    identity                anonymous
 //	    identity                backend GET <url> {
 //	        subject <JSON path> | header <name>

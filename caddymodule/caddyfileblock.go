@@ -14,6 +14,7 @@ import (
 type block struct {
 	*caddyfile.Dispenser
 	prefix string // of the options' names, with a dot
+	scope  string // of the options' places; parts blocks of the same name
 	at     map[string]caddyfile.Token
 }
 
@@ -33,16 +34,16 @@ func (b *block) each(f func(name string) error) error {
 
 // inner returns the reader for the block inside an option.
 func (b *block) inner(option string) *block {
-	return &block{Dispenser: b.Dispenser, prefix: option + ".", at: b.at}
+	return &block{Dispenser: b.Dispenser, prefix: option + ".", scope: b.scope, at: b.at}
 }
 
 // once notes an option and refuses one that stands twice.
 func (b *block) once(name string, repeatable bool) error {
 	name = b.prefix + name
-	if before, ok := b.at[name]; ok && !repeatable {
+	if before, ok := b.at[b.scope+name]; ok && !repeatable {
 		return b.Errf("%s stands twice, first at line %d", name, before.Line)
 	}
-	b.at[name] = b.Token()
+	b.at[b.scope+name] = b.Token()
 	return nil
 }
 
@@ -64,10 +65,10 @@ func (b *block) locate(err error) error {
 	if first == nil {
 		return err
 	}
-	token, ok := b.at[first.Option]
+	token, ok := b.at[first.scope+first.Option]
 	if !ok {
 		outer, _, _ := strings.Cut(first.Option, ".")
-		if token, ok = b.at[outer]; !ok {
+		if token, ok = b.at[first.scope+outer]; !ok {
 			token = b.at[""]
 		}
 	}

@@ -26,7 +26,7 @@ var handlerOptions = map[string]option[*Handler]{
 	"dialect":                 {parse: text(func(h *Handler) *string { return &h.Dialect })},
 	"conversation":            {parse: parseConversation, repeatable: true},
 	"conversation_busy":       {parse: text(func(h *Handler) *string { return &h.ConversationBusy })},
-	"identity":                {parse: parseIdentity},
+	"identity":                {parse: parseIdentity, repeatable: true},
 	"acl":                     {parse: parseACL},
 	"recheck":                 {parse: duration(func(h *Handler) *caddy.Duration { return &h.Recheck })},
 	"expiry":                  {parse: text(func(h *Handler) *string { return &h.Expiry })},
@@ -148,7 +148,11 @@ func parseOptions[T any](t T, b *block, name string, options map[string]option[T
 	if b.NextArg() {
 		return b.Errf("%s takes a block, found %q", name, b.Val())
 	}
-	inner := b.inner(name)
+	return parseBlock(t, b.inner(name), options)
+}
+
+// parseBlock parses the options of a block.
+func parseBlock[T any](t T, inner *block, options map[string]option[T]) error {
 	return inner.each(func(name string) error {
 		o, ok := options[name]
 		if !ok {
@@ -173,6 +177,12 @@ func parseIdentity(h *Handler, b *block) error {
 	if len(args) == 0 {
 		return bad
 	}
+	if h.Identity != nil && (h.Identity.Kind != identityJWT || args[0] != identityJWT) {
+		return b.Err("identity stands twice; only identity jwt may, once for each issuer")
+	}
+	if h.Identity != nil {
+		return h.Identity.parseJWT(b)
+	}
 	i := &Identity{Kind: args[0]}
 	h.Identity = i
 	rest := args[1:]
@@ -182,6 +192,11 @@ func parseIdentity(h *Handler, b *block) error {
 			return bad
 		}
 		return parseOptions(i, b, "identity", sessionOptions)
+	case identityJWT:
+		if len(rest) > 0 {
+			return bad
+		}
+		return i.parseJWT(b)
 	case identityHeader:
 		if len(rest) < 1 || len(rest) > 2 {
 			return bad

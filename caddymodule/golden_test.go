@@ -85,6 +85,7 @@ func runGolden(t *testing.T, pattern string, f func(t *testing.T, input string) 
 // of every mistake, with testdata/adapt. What adapts must also be valid.
 func TestCaddyfileAdapts(t *testing.T) {
 	redisEnvironment(t)
+	jwtEnvironment(t)
 	runGolden(t, "testdata/adapt/*.caddyfiletest", func(t *testing.T, input string) string {
 		config, err := adapt(input)
 		if err != nil {

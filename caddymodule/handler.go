@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-agent-runs/caddy-agent-runs/authz/jwt"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy"
 )
 
@@ -165,6 +166,8 @@ type Handler struct {
 	match      func(*http.Request) bool // nil: all
 	startMatch func(*http.Request) bool // nil: none
 	secret     func() ([]byte, error)   // signing key of sessions and of requests that belong to a run
+	tokens     *jwt.Identity            // of identity jwt
+	remotes    []string                 // URLs of key sets that Cleanup gives back
 	log        *slog.Logger
 
 	mu     sync.Mutex // held while served is built
@@ -277,5 +280,6 @@ func (h *Handler) open() (*proxy.Handler, error) {
 var (
 	_ caddy.Provisioner           = (*Handler)(nil)
 	_ caddy.Validator             = (*Handler)(nil)
+	_ caddy.CleanerUpper          = (*Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
 )

@@ -26,6 +26,9 @@ type host struct {
 	// resends tells that a reverse_proxy may have sent a request before the
 	// attempt whose error it returns.
 	resends bool
+	// stripQuery takes tokens out of the query of URLs that leave for upstream;
+	// nil if there are none.
+	stripQuery func(raw string) string
 }
 
 // routeGroupCtxKey is caddyhttp's own key for the route groups that are
@@ -49,7 +52,7 @@ func (h *host) Detach(ctx context.Context, r *http.Request, about proxy.About) *
 	repl := caddy.NewReplacer()
 	d = caddyhttp.PrepareRequest(d, repl, nil, h.server)
 	// From here on the pointer must stay: the replacer has captured it.
-	inherit(d, r)
+	h.inherit(d, r)
 	h.copyPlaceholders(repl, replacerOf(r))
 	for name, value := range placeholdersOf(about) {
 		repl.Set(name, value)
@@ -71,11 +74,16 @@ func carry(ctx, from context.Context) context.Context {
 
 // inherit gives a detached request copies of what handlers before us have
 // noted about the original.
-func inherit(d, r *http.Request) {
+func (h *host) inherit(d, r *http.Request) {
 	ctx := d.Context()
 	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
+		to, uri := cloneURL(original.URL), original.RequestURI
+		if h.stripQuery != nil && to.RawQuery != "" {
+			to.RawQuery = h.stripQuery(to.RawQuery)
+			uri = to.RequestURI()
+		}
 		ctx = context.WithValue(ctx, caddyhttp.OriginalRequestCtxKey, http.Request{
-			Method: original.Method, URL: cloneURL(original.URL), RequestURI: original.RequestURI, RemoteAddr: original.RemoteAddr,
+			Method: original.Method, URL: to, RequestURI: uri, RemoteAddr: original.RemoteAddr,
 		})
 	}
 	if groups, ok := r.Context().Value(routeGroupCtxKey).(map[string]struct{}); ok {

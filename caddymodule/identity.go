@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/authz"
+	"github.com/caddy-agent-runs/caddy-agent-runs/authz/jwt"
 )
 
 // Identity says who owns a run.
@@ -19,7 +20,7 @@ type Identity struct {
 	// header field that a trusted front proxy sets; `caddy` from a placeholder
 	// that a handler before this one sets; `backend` asks the application who a
 	// request comes from; `anonymous` tells nobody apart and is
-	// for development only.
+	// for development only; `jwt` takes it from a signed token.
 	Kind string `json:"kind,omitempty"`
 
 	// `session`: the key that signs cookies, 32 bytes or more, the same on all
@@ -48,6 +49,9 @@ type Identity struct {
 
 	// `backend`: how the application is asked.
 	Backend *AskIdentity `json:"backend,omitempty"`
+
+	// `jwt`: the issuers whose tokens are trusted.
+	Issuers []*JWT `json:"issuers,omitempty"`
 }
 
 // The kinds of identity.
@@ -59,7 +63,7 @@ const (
 	identityJWT       = "jwt"
 	identityAnonymous = "anonymous"
 
-	identityAllowed = "session, header <subject header> [<tenant header>], caddy [<placeholder>] [tenant <placeholder>], backend GET <url> { subject <JSON path> }, anonymous"
+	identityAllowed = "session, header <subject header> [<tenant header>], caddy [<placeholder>] [tenant <placeholder>], backend GET <url> { subject <JSON path> }, jwt { ... }, anonymous"
 	defaultSubject  = "{http.auth.user.id}"
 )
 
@@ -90,6 +94,8 @@ func (i Identity) check() error {
 		return errors.Join(i.checkUnused(), i.Backend.check())
 	case identityAnonymous:
 		return i.checkUnused()
+	case identityJWT:
+		return errors.Join(i.checkUnused(), i.checkIssuers())
 	}
 	return wrong("identity", i.Kind, identityAllowed)
 }
@@ -107,6 +113,7 @@ func (i Identity) checkUnused() error {
 	unused("same_site", identitySession, i.SameSite != "")
 	unused("subject", identityHeader+" and "+identityCaddy, i.Subject != "")
 	unused("backend", identityBackend, i.Backend != nil)
+	unused("issuer", identityJWT, len(i.Issuers) > 0)
 	unused("tenant", identityHeader+" and "+identityCaddy, i.Tenant != "")
 	return errors.Join(errs...)
 }
@@ -188,8 +195,10 @@ func (i Identity) checkPlaceholders() error {
 }
 
 // establish returns what tells callers apart.
-func (i Identity) establish(secret func() ([]byte, error)) (authz.Identity, error) {
+func (i Identity) establish(secret func() ([]byte, error), tokens *jwt.Identity) (authz.Identity, error) {
 	switch i.Kind {
+	case identityJWT:
+		return tokens, nil
 	case identityHeader:
 		return &authz.Header{Subject: i.Subject, Tenant: i.Tenant, Trusted: fromTrustedProxy}, nil
 	case identityCaddy:

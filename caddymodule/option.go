@@ -19,6 +19,8 @@ type optionError struct {
 	// Option is its name as it stands in a Caddyfile; in a block "block.option".
 	Option  string
 	Problem string
+
+	scope string // of its place, if there are blocks of the same name
 }
 
 // Error implements error.
@@ -32,6 +34,18 @@ func wrong(option, found, allowed string) error {
 // clash says that an option does not go with the others.
 func clash(option, format string, args ...any) error {
 	return &optionError{Option: option, Problem: fmt.Sprintf(format, args...)}
+}
+
+// within says in which block of the same name the mistakes are.
+func within(scope string, err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			_ = within(scope, e)
+		}
+	} else if found, ok := errors.AsType[*optionError](err); ok {
+		found.scope = scope
+	}
+	return err
 }
 
 // firstOption returns the first mistake of a joined error, so that the parser

@@ -35,6 +35,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.loadSecret(ctx); err != nil {
 		return err
 	}
+	if err := h.loadTokens(); err != nil {
+		return err
+	}
 	return h.survey(ctx)
 }
 
@@ -126,6 +129,9 @@ func (h *Handler) warn() {
 	if h.Ticket > 0 {
 		h.log.Warn("tickets stand in URLs, which Caddy's access log writes down: filter the query parameter ticket there")
 	}
+	if i.inURLs() && h.host.server != nil && h.host.server.Logs != nil {
+		h.log.Warn("the access log of this server shows tokens in URLs, unless its format filters request>uri: identity jwt has a query parameter")
+	}
 	if i.Kind == identityAnonymous {
 		h.log.Warn("identity anonymous lets everybody read, stop and delete the runs of everybody: use it for development only")
 	}
@@ -137,13 +143,16 @@ func (h *Handler) build() (*proxy.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening store: %w", err)
 	}
-	identity, err := h.identity().establish(h.secret)
+	identity, err := h.identity().establish(h.secret, h.tokens)
 	if err != nil {
 		return nil, err
 	}
 	policy, err := h.acl().policy()
 	if err != nil {
 		return nil, err
+	}
+	if tokens, ok := identity.(authz.TokenBearer); ok {
+		h.host.stripQuery = tokens.StripQuery
 	}
 	p, err := proxy.New(h.config(), proxy.Deps{
 		Engine: engine, Seal: authz.NewSeal(h.secret), Identity: identity, Host: h.host, Log: h.engine.log.Logger, Metrics: metrics,

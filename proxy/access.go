@@ -13,10 +13,21 @@ import (
 // identify tells who asks for a run resource. The error is a problem.
 func (h *Handler) identify(r *http.Request) (authz.Caller, error) {
 	caller, err := h.deps.Identity.Identify(r)
+	if err == nil && methodOf(r) == http.MethodGet {
+		err = h.permit(caller, authz.Read)
+	}
 	if err != nil {
 		return caller, h.challenged(err)
 	}
 	return caller, nil
+}
+
+// permit asks whether a caller's credentials are for this, whatever the run.
+func (h *Handler) permit(c authz.Caller, verb authz.Verb) error {
+	if tokens, ok := h.deps.Identity.(authz.TokenBearer); ok {
+		return tokens.Permit(c, verb)
+	}
+	return nil
 }
 
 // identifier returns what tells again who asks.
@@ -24,18 +35,22 @@ func (h *Handler) identifier(r *http.Request) func() (authz.Caller, error) {
 	return func() (authz.Caller, error) { return h.deps.Identity.Identify(r) }
 }
 
-// challenged is the problem of a request that is nobody's.
+// challenged is the problem of a request that is nobody's, or whose token is
+// not for that.
 func (h *Handler) challenged(err error) *Problem {
 	p := problemOf(err)
-	if challenge := h.deps.Identity.Challenge(err); challenge != "" && p.Status() == http.StatusUnauthorized {
+	if challenge := h.deps.Identity.Challenge(err); challenge != "" && (p.Status() == http.StatusUnauthorized || p.Code == codeScope) {
 		p.Header = http.Header{"Www-Authenticate": {challenge}}
 	}
 	return p
 }
 
-// guardWrite refuses writes that ride on ambient credentials from another
-// site.
+// guardWrite refuses writes that a token is not for, and those that ride on
+// ambient credentials from another site.
 func (h *Handler) guardWrite(r *http.Request, c authz.Caller) error {
+	if err := h.permit(c, authz.Write); err != nil {
+		return h.challenged(err)
+	}
 	if !c.Ambient {
 		return nil
 	}
@@ -48,6 +63,22 @@ func (h *Handler) stripIdentity(head http.Header) {
 	if s, ok := h.deps.Identity.(authz.Starter); ok {
 		s.Strip(head)
 	}
+}
+
+// stripQuery removes tokens from the URL of a request that leaves for upstream.
+func (h *Handler) stripQuery(r *http.Request) {
+	if query := h.queryOf(r); query != r.URL.RawQuery {
+		r.URL.RawQuery = query
+		r.RequestURI = r.URL.RequestURI()
+	}
+}
+
+// queryOf is the query of a request without tokens.
+func (h *Handler) queryOf(r *http.Request) string {
+	if tokens, ok := h.deps.Identity.(authz.TokenBearer); ok {
+		return tokens.StripQuery(r.URL.RawQuery)
+	}
+	return r.URL.RawQuery
 }
 
 // policy is the configured one, else that of the owner.

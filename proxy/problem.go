@@ -183,6 +183,7 @@ var sentinels = map[error]*Problem{
 	runregistry.ErrMalformedConversation: refuse(codeConversation, "Use 1 to 128 of A-Z a-z 0-9 . _ ~ : @ -"),
 	authz.ErrNoCredentials:               refuse(codeAuthRequired, "Send credentials."),
 	authz.ErrBadCredentials:              refuse(codeTokenInvalid, "Send valid credentials."),
+	authz.ErrScope:                       refuse(codeScope, "Send a token with the scope that WWW-Authenticate names."),
 	authz.ErrUnavailable:                 refuse(codeStore, "It cannot be told now who asks. Try again."),
 	authz.ErrCrossSite:                   refuse(codeCSRF, "Send the request from a page of this site."),
 }

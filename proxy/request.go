@@ -177,18 +177,22 @@ func digest(parts ...[]byte) runregistry.Digest {
 
 // fingerprints stand for the whole request. Credentials are only in the
 // implicit one, without which a logout would hand one user's retry to the
-// next.
+// next. Tokens are in none: they name their subject, and are renewed while it
+// stays.
 func (h *Handler) fingerprints(s *start) {
 	r := s.r
 	essence, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
 		essence = r.Header.Get("Content-Type")
 	}
-	s.fingerprint = digest([]byte(r.Method), []byte(s.route), []byte(h.deps.Host.OriginalPath(r)), []byte(r.URL.RawQuery),
+	s.fingerprint = digest([]byte(r.Method), []byte(s.route), []byte(h.deps.Host.OriginalPath(r)), []byte(h.queryOf(r)),
 		[]byte(essence), []byte(s.sent), s.body)
-	bare := http.Header{"Cookie": slices.Clone(r.Header.Values("Cookie"))}
+	bare := http.Header{"Cookie": slices.Clone(r.Header.Values("Cookie")), "Authorization": r.Header.Values("Authorization")}
 	h.stripIdentity(bare)
-	s.implicit = digest(s.fingerprint[:], []byte(strings.Join(bare.Values("Cookie"), "; ")), []byte(r.Header.Get("Authorization")))
+	if tokens, ok := h.deps.Identity.(authz.TokenBearer); ok {
+		tokens.DropTokens(bare)
+	}
+	s.implicit = digest(s.fingerprint[:], []byte(strings.Join(bare.Values("Cookie"), "; ")), []byte(bare.Get("Authorization")))
 }
 
 // implicitWindow is how far back a broken delivery may have begun to be

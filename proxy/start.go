@@ -329,6 +329,7 @@ func (h *Handler) prepareUpstream(r *http.Request, s *start) {
 	}
 	r.Header["Accept-Encoding"] = []string{"identity"}
 	h.stripIdentity(r.Header)
+	h.stripQuery(r)
 }
 
 // reattachStart serves a start that carries our own cursor: it re-attaches and

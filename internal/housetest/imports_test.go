@@ -23,6 +23,8 @@ var rooms = []struct {
 	{pkg: "proxy/frame", only: []string{}},
 	{pkg: "proxy/dialect", never: []string{module + "/runregistry", module + "/authz", module + "/proxy", module + "/caddymodule", "github.com/caddyserver/", "github.com/redis/"}},
 	{pkg: "authz", never: []string{module + "/runregistry", module + "/proxy", module + "/caddymodule", "github.com/caddyserver/", "github.com/redis/"}},
+	{pkg: "authz/keyset", only: []string{module + "/authz/keyset", "github.com/go-jose/go-jose/v4", "github.com/go-jose/go-jose/v4/"}},
+	{pkg: "authz/jwt", never: []string{module + "/runregistry", module + "/proxy", module + "/caddymodule", "github.com/caddyserver/", "github.com/redis/"}},
 	{pkg: "proxy", never: []string{module + "/caddymodule", module + "/runregistry/embeddedstore", module + "/runregistry/redisstore", module + "/internal/", "github.com/caddyserver/", "github.com/redis/"}},
 	{pkg: "caddymodule", never: []string{module + "/internal/testkit", module + "/internal/e2e", module + "/runregistry/storetest", "testing"}},
 	{pkg: "cmd/caddy", never: []string{module + "/internal/testkit", module + "/internal/e2e", module + "/runregistry/storetest", "testing"}},
