@@ -128,6 +128,10 @@ func globalApp(h httpcaddyfile.Helper) *App {
 //	    keepalive               <duration> | 0 | off
 //	    early_headers           off | <duration>
 //	    side_effects            possible | none
+//	    tools {
+//	        read_only  <names...>                             # repeatable
+//	        idempotent <names...>                             # repeatable
+//	    }
 //	    agent_release           <template>
 //	    resource_scope          <template>
 //	    limits {

@@ -46,6 +46,7 @@ var handlerOptions = map[string]option[*Handler]{
 	"keepalive":               {parse: offDuration(func(h *Handler) **caddy.Duration { return &h.Keepalive })},
 	"early_headers":           {parse: parseEarlyHeaders},
 	"side_effects":            {parse: text(func(h *Handler) *string { return &h.SideEffects })},
+	"tools":                   {parse: parseTools},
 	"agent_release":           {parse: text(func(h *Handler) *string { return &h.AgentRelease })},
 	"resource_scope":          {parse: text(func(h *Handler) *string { return &h.ResourceScope })},
 	"limits":                  {parse: parseLimits},
@@ -127,6 +128,16 @@ var idempotencyOptions = map[string]option[*Idempotency]{
 func parseIdempotency(h *Handler, b *block) error {
 	h.Idempotency = new(Idempotency)
 	return parseOptions(h.Idempotency, b, "idempotency", idempotencyOptions)
+}
+
+var toolOptions = map[string]option[*Tools]{
+	"read_only":  {parse: list(func(t *Tools) *[]string { return &t.ReadOnly }), repeatable: true},
+	"idempotent": {parse: list(func(t *Tools) *[]string { return &t.Idempotent }), repeatable: true},
+}
+
+func parseTools(h *Handler, b *block) error {
+	h.Tools = new(Tools)
+	return parseOptions(h.Tools, b, "tools", toolOptions)
 }
 
 var limitOptions = map[string]option[*Limits]{

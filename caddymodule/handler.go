@@ -146,6 +146,9 @@ type Handler struct {
 	// Default: possible.
 	SideEffects string `json:"side_effects,omitempty"`
 
+	// What is known of the tools that the backend runs.
+	Tools *Tools `json:"tools,omitempty"`
+
 	// The release of the agent that answered, for the record. Placeholders of
 	// the request and of the response (`{http.response.header.*}`) are resolved.
 	AgentRelease string `json:"agent_release,omitempty"`
@@ -172,6 +175,19 @@ type Handler struct {
 
 	mu     sync.Mutex // held while served is built
 	served atomic.Pointer[proxy.Handler]
+}
+
+// Tools says what is known of the tools that a backend runs, by their names, in
+// which `*` stands for any characters but a slash. A tool in neither list has
+// effects.
+type Tools struct {
+	// Tools without effects: their results do not make the effect of a run
+	// `observed`.
+	ReadOnly []string `json:"read_only,omitempty"`
+
+	// Tools that may run again without further effects: their receipts in a
+	// snapshot say so.
+	Idempotent []string `json:"idempotent,omitempty"`
 }
 
 // Start is a set of requests that start a run.

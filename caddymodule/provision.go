@@ -176,6 +176,9 @@ func (h *Handler) config() proxy.Config {
 	c.Release, c.Resource = h.AgentRelease, h.ResourceScope
 	c.ReplayHeaders, c.CORS = h.ReplayHeaders, h.CORS
 	c.Cancel, c.Steer, c.Status = h.Cancel.way(), h.Steer.way(), h.Status.way()
+	if h.Tools != nil {
+		c.Tools = proxy.Tools{ReadOnly: h.Tools.ReadOnly, Idempotent: h.Tools.Idempotent}
+	}
 	c.NoSideEffects = h.SideEffects == "none"
 	c.ExpiryStrict = h.Expiry == "strict"
 	setIf(&c.API, h.API)

@@ -26,7 +26,7 @@ func (h *Handler) check() error {
 	return errors.Join(
 		h.checkStart(), h.checkAPI(), h.checkResumePath(), h.checkConversation(), h.checkWords(),
 		h.identity().check(), h.checkACL(), h.checkHeaders(), h.checkDurations(), h.checkRelations(),
-		cancelOption.check(h.Cancel), steerOption.check(h.Steer), statusOption.check(h.Status),
+		cancelOption.check(h.Cancel), steerOption.check(h.Steer), statusOption.check(h.Status), h.Tools.check(),
 		h.Idempotency.check(), h.OnDisconnect.check(), h.Limits.check(), h.checkCORS(),
 	)
 }
@@ -210,6 +210,21 @@ func (i *Idempotency) check() error {
 	}
 	if i.OnRunning != "" && i.OnRunning != "attach" && i.OnRunning != "conflict" {
 		errs = append(errs, wrong("idempotency.on_running", i.OnRunning, "attach, conflict"))
+	}
+	return errors.Join(errs...)
+}
+
+func (t *Tools) check() error {
+	if t == nil {
+		return nil
+	}
+	var errs []error
+	for option, patterns := range map[string][]string{"tools.read_only": t.ReadOnly, "tools.idempotent": t.Idempotent} {
+		for _, p := range patterns {
+			if _, err := path.Match(p, ""); err != nil || p == "" {
+				errs = append(errs, wrong(option, p, "names of tools, in which * stands for any characters"))
+			}
+		}
 	}
 	return errors.Join(errs...)
 }

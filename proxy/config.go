@@ -65,6 +65,7 @@ type Config struct {
 	EarlyHeaders time.Duration
 	// NoSideEffects is the operator's word that this route has no effects.
 	NoSideEffects bool
+	Tools         Tools
 	Limits        Limits
 	// CORS are the origins that may use the route from a browser.
 	CORS []string

@@ -28,6 +28,11 @@ type halting struct {
 	reply          *reply
 	// said is what upstream made of the call.
 	said runregistry.Confirmation
+	// late folds what came after the Stop on top of what is stored, which has so
+	// many receipts; receipt tells that a further one came.
+	late     *folding
+	receipts int
+	receipt  bool
 	// streamOver: upstream's answer has ended; whole: by itself and properly.
 	streamOver, whole bool
 }

@@ -208,7 +208,11 @@ func (p *pump) take(f *frame.Frame) error {
 		if !p.detected {
 			p.detect(f)
 		}
-		p.learn(p.reader.Read(f))
+		facts := p.reader.Read(f)
+		p.learn(facts)
+		if p.halt.begun {
+			p.foldLate(f, facts)
+		}
 	}
 	if p.halt.begun {
 		return nil // what it told is all that counts now
@@ -253,9 +257,7 @@ func (p *pump) learn(f dialect.Facts) {
 	p.learnUpstreamID(f.UpstreamID)
 	p.learnModel(f.Model)
 	p.learnUsage(f.Usage)
-	if f.Observed {
-		p.note(func(pr *runregistry.Progress) { pr.Effect = runregistry.EffectObserved })
-	}
+	p.learnEffect(f)
 	if f.Waiting != 0 {
 		p.facts.waiting = f.Waiting > 0
 		state := runregistry.Running

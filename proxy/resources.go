@@ -32,6 +32,7 @@ func (h *Handler) serveRecord(w http.ResponseWriter, r *http.Request, id string)
 	}
 	doc := publicRecord(rec, h.linksFor(r))
 	doc.Snapshot = h.deps.Engine.publicSnapshot(r.Context(), rec)
+	h.cfg.Tools.mark(doc.Snapshot)
 	return writeJSON(w, http.StatusOK, doc)
 }
 

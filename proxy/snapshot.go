@@ -52,7 +52,11 @@ func (f *folding) add(frames []runregistry.Frame) {
 
 // json returns the snapshot's stored form.
 func (f *folding) json(completed bool) json.RawMessage {
-	s := f.folder.Snapshot()
+	return f.finished(f.folder.Snapshot(), completed)
+}
+
+// finished is the stored form of a snapshot of this folding.
+func (f *folding) finished(s dialect.Snapshot, completed bool) json.RawMessage {
 	s.Complete = completed && !f.holed
 	s.Truncated = s.Truncated || f.holed
 	data, err := json.Marshal(s)
@@ -70,8 +74,10 @@ func (p *pump) foldInto(s *runregistry.Settlement) {
 		return
 	}
 	p.fold.catchUp(p.storeCtx, p.engine.store, p.lease.Run, p.last)
+	folded := p.fold.folder.Snapshot()
+	p.addLate(&folded)
 	s.Progress = &runregistry.Progress{
-		Snapshot: p.fold.json(s.State == runregistry.Completed), SnapshotSeq: p.fold.through,
+		Snapshot: p.fold.finished(folded, s.State == runregistry.Completed), SnapshotSeq: p.fold.through,
 	}
 }
 

@@ -29,6 +29,7 @@ type Snapshot struct {
 
 // Receipt is the result of a tool that upstream ran.
 type Receipt struct {
+	// Seq is the number of the frame; 0 for one that came after a Stop.
 	Seq       uint64  `json:"seq"`
 	CallID    string  `json:"call_id"`
 	Name      string  `json:"name"`
@@ -36,6 +37,9 @@ type Receipt struct {
 	ReceiptID *string `json:"receipt_id"`
 	// Result is the tool's text, or its JSON as it stood in the stream.
 	Result *string `json:"result"`
+	// Idempotent is the operator's word that the tool may run again; dialects
+	// leave it alone.
+	Idempotent bool `json:"idempotent,omitempty"`
 }
 
 // Call is a tool call that was asked for.
