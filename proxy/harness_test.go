@@ -64,6 +64,9 @@ type backend func(n int, w http.ResponseWriter, r *http.Request) error
 type setup struct {
 	config   []func(*proxy.Config)
 	identity authz.Identity                            // default: the subject header
+	policy   authz.Policy                              // default: the owner
+	tickets  *authz.Tickets                            // default: none
+	newRules func() <-chan struct{}                    // default: never
 	store    func(runregistry.Store) runregistry.Store // wraps the store
 	host     proxy.Host                                // default: plainHost
 	tracer   trace.Tracer
@@ -125,6 +128,7 @@ func (o setup) gateway(t testing.TB, s *site) *proxy.Handler {
 	log := slog.New(slog.NewJSONHandler(s.log, nil))
 	s.engine = proxy.NewEngine(store, log, s.metrics)
 	h, err := proxy.New(cfg, proxy.Deps{
+		Policy: o.policy, Tickets: o.tickets, Superseded: o.newRules,
 		Engine: s.engine, Host: o.host, Log: log, Metrics: s.metrics, Identity: o.identity, Tracer: o.tracer, Seal: o.seal,
 	})
 	if err != nil {
