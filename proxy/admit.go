@@ -23,6 +23,7 @@ func (h *Handler) admission(s *start) *runregistry.Admission {
 		Model:       dialect.Model(s.body),
 		Dialect:     h.expectedDialect(s.r.URL.Path),
 		ActiveLimit: h.cfg.Limits.ActiveRunsPerSubject,
+		Origin:      h.originOf(s),
 	}
 	if s.key != "" {
 		a.Key, a.Attempt, a.Confirmed = digest([]byte(s.key)), s.attempt, s.confirmed
@@ -35,6 +36,17 @@ func (h *Handler) admission(s *start) *runregistry.Admission {
 		a.Implicit, a.ImplicitWindow, a.MidStream = s.implicit, h.implicitWindow(s.r), s.r.Method == http.MethodGet
 	}
 	return a
+}
+
+// originOf notes what calls about the run of a start will need, and returns it
+// for the record; nil when there can be none.
+func (h *Handler) originOf(s *start) []byte {
+	s.origin, s.callable = dialect.Remember(s.r.URL.EscapedPath(), s.body)
+	s.callable = s.callable || h.cfg.Cancel.configured() || h.cfg.Status.configured() || h.cfg.Steer.configured()
+	if !s.callable {
+		return nil
+	}
+	return mustJSON(s.origin)
 }
 
 // expectedDialect is what upstream will speak as far as the configuration or

@@ -38,6 +38,7 @@ type Engine struct {
 	pumps sync.WaitGroup
 	// errands are calls that nobody waits for; Close ends them.
 	errands sync.WaitGroup
+	steers  steers
 
 	mu       sync.Mutex // guards everything below
 	runs     map[runregistry.RunID]*pump

@@ -35,6 +35,8 @@ type errand struct {
 	method, target string
 	body           []byte
 	accept         string
+	contentType    string               // empty: JSON, if there is a body
+	key            string               // its idempotency key, or empty
 	header         http.Header          // of an absolute URL
 	own            *dialect.ControlCall // nil for a configured call
 }
@@ -62,6 +64,23 @@ func (b *bearings) cancel(way *Way) (*errand, error) {
 // status is the call that asks how the run stands.
 func (b *bearings) status(way *Way) (*errand, error) {
 	return b.errand(way, func(c *dialect.Calls) *dialect.ControlCall { return c.Status })
+}
+
+// steer is the call that brings the run further input, without the input.
+func (b *bearings) steer(way *Way) (*errand, error) {
+	return b.errand(way, func(*dialect.Calls) *dialect.ControlCall { return nil })
+}
+
+// bearingsOf is what a record tells.
+func bearingsOf(rec *runregistry.Record) bearings {
+	b := bearings{run: rec.ID, conversation: rec.Conversation, upstream: rec.UpstreamID}
+	if rec.Named || len(rec.Aliases) > 0 {
+		b.thread = string(rec.Conversation)
+	}
+	if json.Unmarshal(rec.Origin, &b.origin) == nil {
+		b.dialect, _ = dialect.Lookup(rec.Dialect)
+	}
+	return b
 }
 
 // errand fills in a call: the configured one, else the dialect's own. The

@@ -75,7 +75,8 @@ func (g *ground) prepare(ctx context.Context, e *errand) (Next, *http.Request, e
 		if err != nil {
 			return nil, nil, fmt.Errorf("%w: %w", errUnsendable, err)
 		}
-		r.Header, r.GetBody = e.header.Clone(), nil
+		r.Header = e.header.Clone()
+		r.GetBody = nil // net/http must not send it twice
 		return sendDirect, e.dress(r), nil
 	}
 	to, err := url.ParseRequestURI(e.target)
@@ -98,8 +99,14 @@ func (e *errand) dress(r *http.Request) *http.Request {
 	if r.Header == nil {
 		r.Header = http.Header{}
 	}
-	if len(e.body) > 0 {
+	switch {
+	case e.contentType != "":
+		r.Header.Set("Content-Type", e.contentType)
+	case len(e.body) > 0:
 		r.Header.Set("Content-Type", "application/json")
+	}
+	if e.key != "" {
+		r.Header.Set(headerIdempotencyKey, e.key)
 	}
 	accept := e.accept
 	if accept == "" {

@@ -167,6 +167,7 @@ var resources = map[string]map[string]resourceFunc{
 	"{run}":         {http.MethodGet: (*Handler).serveRecord, http.MethodDelete: (*Handler).serveDelete},
 	"{run}/events":  {http.MethodGet: (*Handler).serveEvents},
 	"{run}/cancel":  {http.MethodPost: (*Handler).serveCancel},
+	"{run}/steer":   {http.MethodPost: (*Handler).serveSteer},
 	ticketResource:  {http.MethodPost: (*Handler).serveTicket},
 }
 

@@ -49,6 +49,8 @@ const (
 	codeUnreachable       code = "upstream_unreachable"
 	codeUpstreamTimeout   code = "upstream_timeout"
 	codeUpstreamInvalid   code = "upstream_invalid"
+	codeNotSteerable      code = "run_not_steerable"
+	codeSteerUnsupported  code = "steer_unsupported"
 	codeInternal          code = "internal"
 	codeMalformedRequest  code = "malformed_request"
 	codeUpstreamTruncated code = "upstream_truncated"
@@ -97,6 +99,8 @@ var kinds = map[code]kind{
 	codeUpstreamTimeout:   {status: http.StatusGatewayTimeout, title: "The backend did not answer in time", final: true},
 	codeUpstreamInvalid:   {status: http.StatusBadGateway, title: "The backend's answer cannot be used", final: true},
 	codeUpstreamTruncated: {status: http.StatusBadGateway, title: "The connection to the backend was lost", final: true},
+	codeNotSteerable:      {status: http.StatusConflict, title: "The run cannot be steered now", final: true},
+	codeSteerUnsupported:  {status: http.StatusNotImplemented, title: "This run cannot be steered", final: true},
 	codeInternal:          {status: http.StatusInternalServerError, title: "The gateway failed", final: true},
 	codeMalformedRequest:  {status: http.StatusBadRequest, title: "The request is malformed"},
 }

@@ -42,6 +42,8 @@ type start struct {
 	fingerprint  runregistry.Digest
 	implicit     runregistry.Digest
 	links        links
+	origin       dialect.Origin
+	callable     bool      // some call about its run may be made
 	asked        time.Time // when the run was asked for in the store
 }
 

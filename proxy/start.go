@@ -269,15 +269,14 @@ func (h *Handler) newPump(s *start, decision *runregistry.Decision, next Next) *
 	h.mark(request, rec.ID)
 	span.inject(request.Header)
 	cfg := h.cfg
-	origin, callable := dialect.Remember(s.r.URL.EscapedPath(), s.body)
 	p := &pump{
 		engine: h.deps.Engine, cfg: &cfg, log: h.deps.Log, lease: decision.Lease,
 		request: request, next: next, host: h.deps.Host, path: s.r.URL.Path, told: dialect.DetectByRequest(s.r.Header, s.body), keyed: s.key != "", own: s.own,
 		span: span, subject: about.Subject, ctx: ctx, cancel: cancel, storeCtx: context.WithoutCancel(ctx),
 		began: time.Now(), header: make(http.Header), throttle: newThrottle(h.cfg.Limits.RunBytes),
-		bearings: bearings{run: rec.ID, conversation: rec.Conversation, origin: origin},
+		bearings: bearings{run: rec.ID, conversation: rec.Conversation, origin: s.origin},
 	}
-	if callable || h.cfg.Cancel.configured() || h.cfg.Status.configured() {
+	if s.callable {
 		p.ground = newGround(h.deps.Host, h.detachBare(ctx, s, about), next, about)
 		p.bearings.dialect = h.presumedDialect(p)
 		if s.named {
