@@ -34,7 +34,7 @@ func (c *claims) date(name string) (*gojwt.NumericDate, error) {
 	}
 	seconds, ok := value.(float64)
 	if !ok || !(seconds >= 0 && seconds <= maxDate) {
-		return nil, refusedClaims
+		return nil, errClaims
 	}
 	whole, fraction := math.Modf(seconds)
 	return &gojwt.NumericDate{Time: time.Unix(int64(whole), int64(fraction*1e9))}, nil
@@ -45,7 +45,7 @@ func (c *claims) text(name string) (string, error) {
 	value, there := c.members[name]
 	text, ok := value.(string)
 	if there && !ok {
-		return "", refusedClaims
+		return "", errClaims
 	}
 	return text, nil
 }
@@ -76,13 +76,13 @@ func (c *claims) GetAudience() (gojwt.ClaimStrings, error) {
 		for i, member := range value {
 			text, ok := member.(string)
 			if !ok {
-				return nil, refusedAudience
+				return nil, errAudience
 			}
 			list[i] = text
 		}
 		return list, nil
 	}
-	return nil, refusedAudience
+	return nil, errAudience
 }
 
 // name reads a claim that names a subject or a tenant. The claim may be a path
@@ -104,20 +104,20 @@ func (c *claims) find(claim string) any {
 // nobody has proved here.
 func (c *claims) suits(typ, scopeClaim string) error {
 	if _, bound := c.members["cnf"]; bound {
-		return refusedKind
+		return errKind
 	}
 	if typ == accessToken {
 		for _, name := range []string{"client_id", "jti"} { // RFC 9068 section 2.2
 			if text, err := c.text(name); err != nil || text == "" {
-				return refusedKind
+				return errKind
 			}
 		}
 		if _, there := c.members["iat"]; !there {
-			return refusedKind
+			return errKind
 		}
 	}
 	if _, there := c.members["nonce"]; there && !c.hasAny("scope", "scp", scopeClaim) {
-		return refusedKind // an ID token (OpenID Connect Core section 2)
+		return errKind // an ID token (OpenID Connect Core section 2)
 	}
 	return nil
 }

@@ -30,15 +30,15 @@ const accessToken = "at+jwt" // RFC 9068 section 2.1
 // peek reads a token without believing it.
 func peek(text string) (head, *claims, error) {
 	if len(text) > maxToken {
-		return head{}, nil, refusedSize
+		return head{}, nil, errSize
 	}
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 || parts[2] == "" {
-		return head{}, nil, refusedForm
+		return head{}, nil, errForm
 	}
 	var members map[string]any
 	if decode(parts[0], &members) != nil || members == nil {
-		return head{}, nil, refusedForm
+		return head{}, nil, errForm
 	}
 	h, err := readHead(members)
 	if err != nil {
@@ -46,7 +46,7 @@ func peek(text string) (head, *claims, error) {
 	}
 	c := new(claims)
 	if decode(parts[1], &c.members) != nil || c.members == nil {
-		return head{}, nil, refusedForm
+		return head{}, nil, errForm
 	}
 	return h, c, nil
 }
@@ -59,7 +59,7 @@ func decode(part string, v any) error {
 	case err != nil:
 		return err
 	case !utf8.Valid(data):
-		return refusedForm
+		return errForm
 	}
 	return strict.Unmarshal(data, v)
 }
@@ -67,14 +67,14 @@ func decode(part string, v any) error {
 func readHead(members map[string]any) (h head, err error) {
 	for _, name := range []string{"crit", "b64", "enc", "zip"} {
 		if _, there := members[name]; there {
-			return head{}, refusedHeader
+			return head{}, errHeader
 		}
 	}
 	for name, field := range map[string]*string{"alg": &h.alg, "kid": &h.kid, "typ": &h.typ} {
 		value, there := members[name]
 		text, ok := value.(string)
 		if there && (!ok || text == "") {
-			return head{}, refusedHeader
+			return head{}, errHeader
 		}
 		*field = text
 	}
@@ -82,11 +82,11 @@ func readHead(members map[string]any) (h head, err error) {
 	cty, _ := members["cty"].(string)
 	switch {
 	case len(h.kid) > maxKid:
-		return head{}, refusedHeader
+		return head{}, errHeader
 	case strings.EqualFold(strings.TrimPrefix(cty, "application/"), "JWT"): // another token is inside
-		return head{}, refusedHeader
+		return head{}, errHeader
 	case !slices.Contains(types, h.typ):
-		return head{}, refusedKind
+		return head{}, errKind
 	}
 	return h, nil
 }

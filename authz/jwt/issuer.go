@@ -90,9 +90,9 @@ func (i *Identity) verify(ctx context.Context, t token) (authz.Caller, error) {
 	by, ok := i.issuers[name]
 	switch {
 	case !ok:
-		return authz.Caller{}, refusedIssuer
+		return authz.Caller{}, errIssuer
 	case t.in == inCookie && by.Cookie != t.name, t.in == inQuery && by.Query != t.name:
-		return authz.Caller{}, refusedPlace
+		return authz.Caller{}, errPlace
 	}
 	c, err := by.verify(ctx, h, t.text)
 	if err != nil {
@@ -104,14 +104,14 @@ func (i *Identity) verify(ctx context.Context, t token) (authz.Caller, error) {
 // verify checks signature and registered claims of a token.
 func (i *issuer) verify(ctx context.Context, h head, text string) (*claims, error) {
 	if !slices.Contains(i.Algorithms, h.alg) {
-		return nil, refusedAlgorithm
+		return nil, errAlgorithm
 	}
 	found, err := i.Keys.Lookup(ctx, h.kid, h.alg)
 	switch {
 	case errors.Is(err, keyset.ErrUnavailable):
 		return nil, fmt.Errorf("%w: %w", authz.ErrUnavailable, err)
 	case err != nil:
-		return nil, refusedKey
+		return nil, errKey
 	}
 	keys := gojwt.VerificationKeySet{Keys: make([]gojwt.VerificationKey, len(found))}
 	for n, key := range found {
@@ -128,18 +128,18 @@ func (i *issuer) verify(ctx context.Context, h head, text string) (*claims, erro
 // token.
 var reasons = []struct {
 	err error
-	why refusal
+	why refusalError
 }{
-	{gojwt.ErrTokenSignatureInvalid, refusedSignature},
-	{gojwt.ErrTokenMalformed, refusedForm},
-	{gojwt.ErrTokenExpired, refusedExpired},
-	{gojwt.ErrTokenNotValidYet, refusedEarly},
-	{gojwt.ErrTokenUsedBeforeIssued, refusedEarly},
-	{gojwt.ErrTokenInvalidAudience, refusedAudience},
+	{gojwt.ErrTokenSignatureInvalid, errSignature},
+	{gojwt.ErrTokenMalformed, errForm},
+	{gojwt.ErrTokenExpired, errExpired},
+	{gojwt.ErrTokenNotValidYet, errEarly},
+	{gojwt.ErrTokenUsedBeforeIssued, errEarly},
+	{gojwt.ErrTokenInvalidAudience, errAudience},
 }
 
-func refusalOf(err error) refusal {
-	if why, ok := errors.AsType[refusal](err); ok {
+func refusalOf(err error) refusalError {
+	if why, ok := errors.AsType[refusalError](err); ok {
 		return why
 	}
 	for _, r := range reasons {
@@ -147,7 +147,7 @@ func refusalOf(err error) refusal {
 			return r.why
 		}
 	}
-	return refusedClaims
+	return errClaims
 }
 
 // caller returns whom verified claims speak for.
@@ -158,16 +158,16 @@ func (i *issuer) caller(h head, c *claims) (authz.Caller, error) {
 	s := authz.Subject{Issuer: i.Name}
 	var ok bool
 	if s.Sub, ok = c.name(i.Subject); !ok {
-		return authz.Caller{}, refusedSubject
+		return authz.Caller{}, errSubject
 	}
 	if i.Tenant != "" {
 		if s.Tenant, ok = c.name(i.Tenant); !ok {
-			return authz.Caller{}, refusedTenant
+			return authz.Caller{}, errTenant
 		}
 	}
 	exp, err := c.GetExpirationTime()
 	if err != nil || exp == nil {
-		return authz.Caller{}, refusedClaims
+		return authz.Caller{}, errClaims
 	}
 	return authz.Caller{Subject: s, Known: true, Expires: exp.Add(i.Leeway), Claims: authz.ClaimsOf(c.members)}, nil
 }

@@ -65,7 +65,7 @@ func New(issuers []Issuer, log *slog.Logger) (*Identity, error) {
 // Identify implements [authz.Identity].
 func (i *Identity) Identify(r *http.Request) (authz.Caller, error) {
 	caller, err := i.identify(r)
-	if why, ok := errors.AsType[refusal](err); ok {
+	if why, ok := errors.AsType[refusalError](err); ok {
 		i.log.Debug("token was refused", slog.String("reason", string(why)))
 	}
 	return caller, err
@@ -87,7 +87,7 @@ func (i *Identity) identify(r *http.Request) (authz.Caller, error) {
 	}
 	for _, other := range tokens[1:] {
 		if c, err := i.verify(r.Context(), other); err == nil && c.Subject != caller.Subject {
-			return authz.Caller{}, refusedConflict
+			return authz.Caller{}, errConflict
 		}
 	}
 	// A token in a header was put there by a page or a program that knows it. One
@@ -108,31 +108,31 @@ func (i *Identity) Permit(c authz.Caller, verb authz.Verb) error {
 	return by.permit(c.Claims, verb)
 }
 
-// refusal is why a token is not good. It is an [authz.ErrBadCredentials]. There
+// refusalError is why a token is not good. It is an [authz.ErrBadCredentials]. There
 // are no others than these.
-type refusal string
+type refusalError string
 
 const (
-	refusedForm      refusal = "form"
-	refusedSize      refusal = "size"
-	refusedHeader    refusal = "header"
-	refusedKind      refusal = "kind"
-	refusedIssuer    refusal = "issuer"
-	refusedPlace     refusal = "place"
-	refusedAlgorithm refusal = "algorithm"
-	refusedKey       refusal = "key"
-	refusedSignature refusal = "signature"
-	refusedExpired   refusal = "expired"
-	refusedEarly     refusal = "not_yet_valid"
-	refusedAudience  refusal = "audience"
-	refusedClaims    refusal = "claims"
-	refusedSubject   refusal = "subject"
-	refusedTenant    refusal = "tenant"
-	refusedConflict  refusal = "conflict"
+	errForm      refusalError = "form"
+	errSize      refusalError = "size"
+	errHeader    refusalError = "header"
+	errKind      refusalError = "kind"
+	errIssuer    refusalError = "issuer"
+	errPlace     refusalError = "place"
+	errAlgorithm refusalError = "algorithm"
+	errKey       refusalError = "key"
+	errSignature refusalError = "signature"
+	errExpired   refusalError = "expired"
+	errEarly     refusalError = "not_yet_valid"
+	errAudience  refusalError = "audience"
+	errClaims    refusalError = "claims"
+	errSubject   refusalError = "subject"
+	errTenant    refusalError = "tenant"
+	errConflict  refusalError = "conflict"
 )
 
 // Error implements error.
-func (r refusal) Error() string { return "token was refused: " + string(r) }
+func (r refusalError) Error() string { return "token was refused: " + string(r) }
 
 // Is reports whether target is what all refusals are.
-func (refusal) Is(target error) bool { return target == authz.ErrBadCredentials }
+func (refusalError) Is(target error) bool { return target == authz.ErrBadCredentials }

@@ -48,7 +48,7 @@ func (i *Identity) tokensOf(r *http.Request) ([]token, error) {
 		texts, ok := s.texts(r)
 		switch {
 		case !ok || len(texts) > 1:
-			return nil, refusedForm
+			return nil, errForm
 		case len(texts) == 1:
 			found = append(found, token{source: s, text: texts[0]})
 		}

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -31,9 +32,7 @@ func jwk(t *testing.T, key any, members map[string]any) string {
 	if err := json.Unmarshal(text, &all); err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range members {
-		all[name] = value
-	}
+	maps.Copy(all, members)
 	if text, err = json.Marshal(all); err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func parsePEM(text string) (any, error) {
 		return nil, errNoPublicKey
 	}
 	if err != nil {
-		return nil, errNoPublicKey //nolint:nilerr // the reason may quote the key
+		return nil, errNoPublicKey // the reason may quote the key
 	}
 	return key, nil
 }
