@@ -39,6 +39,9 @@ type Engine struct {
 	// errands are calls that nobody waits for; Close ends them.
 	errands sync.WaitGroup
 	steers  steers
+	routes  routes
+	// lastCalls are the runs of unknown outcome that were cancelled upstream.
+	lastCalls paths
 
 	mu       sync.Mutex // guards everything below
 	runs     map[runregistry.RunID]*pump

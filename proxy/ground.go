@@ -65,7 +65,9 @@ func (g *ground) as(caller http.Header) *ground {
 
 // bare is the ground without anything of the caller's.
 func (g *ground) bare() *ground {
-	return &ground{next: g.next, request: g.request, header: http.Header{}, host: g.host}
+	request := g.request.WithContext(g.request.Context()) // a shallow copy
+	request.Header = http.Header{}
+	return &ground{next: g.next, request: request, header: http.Header{}, host: g.host}
 }
 
 // prepare makes the request of an errand. What it returns is used once.

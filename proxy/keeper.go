@@ -169,10 +169,36 @@ func (k *keeper) bury(ctx context.Context, id runregistry.RunID) error {
 	if err != nil {
 		return err
 	}
+	if rec.State == runregistry.Cancelling {
+		k.done.Go(func() { k.finishStop(ctx, lease, rec) }) // a heartbeat must not wait for an upstream
+		return nil
+	}
+	return k.settle(ctx, lease, rec, orphaned(rec))
+}
+
+// finishStop ends a run that was being stopped, within the lease that this
+// process has just got.
+func (k *keeper) finishStop(ctx context.Context, lease runregistry.Lease, rec *runregistry.Record) {
+	s := k.engine.burial(ctx, rec, k.lease/2)
+	if s == nil {
+		s = orphaned(rec)
+	}
+	if err := k.settle(ctx, lease, rec, s); err != nil && !settledElsewhere(err) {
+		k.engine.log.Warn("run of a dead owner was not settled", logRun(rec.ID), logError(err))
+	}
+}
+
+// orphaned is how a run of a dead owner ends that nobody can go on with.
+func orphaned(rec *runregistry.Record) *runregistry.Settlement {
 	s := &runregistry.Settlement{State: runregistry.Uncertain, Reason: runregistry.ReasonOwnerLost, Upstream: runregistry.Unconfirmed}
 	if rec.State == runregistry.Queued {
 		s = &runregistry.Settlement{State: runregistry.Failed, Reason: runregistry.ReasonOwnerLost, NoEffect: true, ReleaseKey: true}
 	}
+	return s
+}
+
+// settle ends a run that was taken over.
+func (k *keeper) settle(ctx context.Context, lease runregistry.Lease, rec *runregistry.Record, s *runregistry.Settlement) error {
 	k.engine.foldSettlement(ctx, rec, s)
 	settled, err := k.engine.store.Settle(ctx, lease, s)
 	if err != nil {

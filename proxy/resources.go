@@ -246,6 +246,7 @@ func (h *Handler) cancelRun(w http.ResponseWriter, r *http.Request, id runregist
 	if err != nil {
 		return err
 	}
+	h.lastCall(r, rec)
 	h.deps.Metrics.stopped(rec)
 	status := http.StatusOK
 	if !rec.State.Terminal() {

@@ -278,6 +278,7 @@ func (h *Handler) newPump(s *start, decision *runregistry.Decision, next Next) *
 	}
 	if s.callable {
 		p.ground = newGround(h.deps.Host, h.detachBare(ctx, s, about), next, about)
+		h.deps.Engine.routes.took(rec, p.ground, p.cfg)
 		p.bearings.dialect = h.presumedDialect(p)
 		if s.named {
 			p.bearings.thread = string(rec.Conversation)
