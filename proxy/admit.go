@@ -14,7 +14,7 @@ func (h *Handler) admission(s *start) *runregistry.Admission {
 	scope := h.scopeOf(s.subject)
 	a := &runregistry.Admission{
 		Run: runregistry.NewRunID(runregistry.PartitionOf(string(scope))), Subject: s.subject, Scope: scope,
-		Route: s.route, Conversation: s.conversation, Named: s.named, Busy: h.cfg.Busy,
+		Route: s.route, Conversation: s.conversation, Named: s.named, Busy: h.busy(s),
 		Fingerprint: s.fingerprint, KeyConflict: h.cfg.Idempotency.Conflict,
 		Limits:      runregistry.LogLimits{Bytes: h.cfg.Limits.RunBytes, Frames: h.cfg.Limits.RunFrames},
 		Retention:   h.retention(),
@@ -112,7 +112,7 @@ func (h *Handler) admit(s *start) (*runregistry.Decision, error) {
 				return nil, ctx.Err()
 			}
 			continue
-		case !busy.Mine || h.cfg.Busy != runregistry.BusyAuto:
+		case !busy.Mine || a.Busy != runregistry.BusyAuto:
 			return nil, h.inFlight(s, busy)
 		}
 		select {
@@ -123,6 +123,21 @@ func (h *Handler) admit(s *start) (*runregistry.Decision, error) {
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// strategies are the policies for a busy conversation as LangGraph calls them.
+var strategies = map[string]runregistry.Busy{
+	"reject": runregistry.BusyReject, "enqueue": runregistry.BusyQueue,
+	"interrupt": runregistry.BusyReplace, "rollback": runregistry.BusyReplace,
+}
+
+// busy is the policy for a busy conversation: the request's wish, else the
+// configured one.
+func (h *Handler) busy(s *start) runregistry.Busy {
+	if wished, ok := strategies[s.wishes.Multitask]; ok {
+		return wished
+	}
+	return h.cfg.Busy
 }
 
 func (h *Handler) admitProblem(err error, s *start) error {

@@ -35,6 +35,8 @@ type Config struct {
 	// the first found wins.
 	Conversation []Source
 	Busy         runregistry.Busy
+	// QueueTimeout is how long a start waits in the line of a busy conversation.
+	QueueTimeout time.Duration
 	// ReplayHeaders are response headers stored beside the built-in list.
 	ReplayHeaders []string
 	// ImplicitRetry is how long a broken delivery may be claimed by an equal
@@ -125,6 +127,7 @@ func DefaultConfig() Config {
 		ResumeAuto:      true,
 		Dialect:         "auto",
 		Conversation:    []Source{{In: "header", Name: "X-Conversation-Id"}},
+		QueueTimeout:    5 * time.Minute,
 		ImplicitRetry:   time.Minute,
 		DisconnectAfter: 10 * time.Second,
 		CancelDeadline:  30 * time.Second,

@@ -75,6 +75,8 @@ func (d *delivery) awaitAnswer(ctx context.Context, early time.Duration) (*runre
 		switch {
 		case err == nil:
 			away = time.Time{}
+		case errors.Is(err, runregistry.ErrNoRun):
+			return nil, deletedProblem(err)
 		case !errors.Is(err, runregistry.ErrUnavailable) || !d.h.mayWait(&away):
 			return nil, err
 		default:
@@ -92,6 +94,12 @@ func (d *delivery) awaitAnswer(ctx context.Context, early time.Duration) (*runre
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// deletedProblem answers for a run that was deleted while a start waited for
+// its answer.
+func deletedProblem(err error) *Problem {
+	return &Problem{Code: codeRunCancelled, Detail: "It was deleted on request.", Err: err}
 }
 
 // replayable refuses what cannot be replayed to a request that repeats an
@@ -129,6 +137,8 @@ func (d *delivery) unanswered() error {
 func unansweredProblem(rec *runregistry.Record) *Problem {
 	p := refuse(codeUpstreamTruncated, "The request may have had effects.")
 	switch {
+	case rec.State == runregistry.Failed && rec.DispatchedAt.IsZero():
+		p = undispatchedProblem(rec.Reason)
 	case rec.State == runregistry.Cancelled:
 		p = refuse(codeRunCancelled, "It was stopped on request.")
 	case rec.State == runregistry.Uncertain:
@@ -142,6 +152,18 @@ func unansweredProblem(rec *runregistry.Record) *Problem {
 	}
 	p.Actions = rec.ClientActions()
 	return p.with("run_id", rec.ID)
+}
+
+// undispatchedProblem says why nothing was sent upstream.
+func undispatchedProblem(why runregistry.Reason) *Problem {
+	switch why {
+	case runregistry.ReasonQueueTimeout:
+		return refuse(codeQueueTimeout, "Nothing was sent to the backend. Try again.")
+	case runregistry.ReasonGatewayStopped:
+		return refuse(codeDraining, "Nothing was sent to the backend. Try again in a moment.")
+	default:
+		return refuse(codeStore, "Nothing was sent to the backend. Try again.")
+	}
 }
 
 // header puts the run's own fields on the answer.

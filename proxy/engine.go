@@ -159,11 +159,17 @@ func (e *Engine) launch(p *pump) {
 	go func() {
 		defer e.pumps.Done()
 		p.run()
-		e.forget(p)
-		if p.deleteAfter.Load() { // asked for before it was forgotten; later ones delete themselves
-			e.remove(p.storeCtx, p.lease.Run)
-		}
+		e.concluded(p)
 	}()
+}
+
+// concluded forgets a pump whose run has ended.
+func (e *Engine) concluded(p *pump) {
+	p.cancel(nil)
+	e.forget(p)
+	if p.deleteAfter.Load() { // asked for before it was forgotten; later ones delete themselves
+		e.remove(p.storeCtx, p.lease.Run)
+	}
 }
 
 // dismiss forgets an enrolled pump that will not run.

@@ -55,7 +55,10 @@ func (p *pump) stop(by lender) {
 // haltLocked is stop for those who hold p.mu: upstream is told by its cancel
 // call, where there is one, and closed where there is none. It happens once.
 func (p *pump) haltLocked(by lender) {
-	if p.halt.begun || p.over {
+	if p.lined {
+		p.cancel(errStopped) // there is nothing upstream
+	}
+	if p.halt.begun || p.over || p.lined {
 		return
 	}
 	p.halt.begun = true

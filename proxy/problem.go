@@ -44,6 +44,7 @@ const (
 	codeExpired           code = "stream_expired"
 	codeTooLarge          code = "payload_too_large"
 	codeLimit             code = "limit_exceeded"
+	codeQueueTimeout      code = "queue_timeout"
 	codeStore             code = "store_unavailable"
 	codeDraining          code = "draining"
 	codeUnreachable       code = "upstream_unreachable"
@@ -93,6 +94,7 @@ var kinds = map[code]kind{
 	codeExpired:           {status: http.StatusGone, title: "The frames of this run have expired", final: true},
 	codeTooLarge:          {status: http.StatusRequestEntityTooLarge, title: "The request body is too large"},
 	codeLimit:             {status: http.StatusTooManyRequests, title: "A limit is reached", retryable: true, retryAfter: 5},
+	codeQueueTimeout:      {status: http.StatusServiceUnavailable, title: "The conversation was busy for too long", retryable: true, retryAfter: 5},
 	codeStore:             {status: http.StatusServiceUnavailable, title: "The run store is unavailable", retryable: true, retryAfter: 5},
 	codeDraining:          {status: http.StatusServiceUnavailable, title: "This gateway is shutting down", retryable: true, retryAfter: 2},
 	codeUnreachable:       {status: http.StatusBadGateway, title: "The backend cannot be reached", retryable: true, final: true},

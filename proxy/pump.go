@@ -46,6 +46,7 @@ type pump struct {
 	told    *dialect.Dialect // what the request told about the dialect, or nil
 	own     string           // the id that the client chose for its run, if it did
 	keyed   bool             // the start carried an idempotency key
+	lined   bool             // it waits in line and was not dispatched; mu guards it
 	span    runSpan
 	subject string // keyed hash, for the log
 	// ground carries calls about the run; nil when there can be none.

@@ -43,7 +43,8 @@ type start struct {
 	implicit     runregistry.Digest
 	links        links
 	origin       dialect.Origin
-	callable     bool      // some call about its run may be made
+	callable     bool // some call about its run may be made
+	wishes       dialect.Wishes
 	asked        time.Time // when the run was asked for in the store
 }
 

@@ -170,6 +170,7 @@ func (h *Handler) readStart(s *start) (err error) {
 		return err
 	}
 	s.named = s.conversation != ""
+	s.wishes = dialect.WishesOf(h.cfg.Dialect, s.r.URL.Path, s.body)
 	h.fingerprints(s)
 	if starter, ok := h.deps.Identity.(authz.Starter); ok && !s.caller.Known {
 		if s.caller, s.cookie, err = starter.Newcomer(s.r, s.key, s.fingerprint[:]); err != nil {
@@ -228,6 +229,11 @@ func (h *Handler) begin(s *start, decision *runregistry.Decision, next Next) (*p
 		h.giveUp(ctx, decision.Lease, runregistry.ReasonGatewayStopped)
 		return nil, refuse(codeDraining, "Try again in a moment.")
 	}
+	if decision.Record.Lined {
+		engine.enqueue(p, s.asked)
+		engine.started.add(s.r.URL.Path)
+		return p, nil
+	}
 	rec, err := engine.store.Intend(ctx, decision.Lease)
 	if err != nil {
 		engine.dismiss(p)
@@ -252,8 +258,7 @@ func (h *Handler) begin(s *start, decision *runregistry.Decision, next Next) (*p
 
 // giveUp settles a run that was admitted but not dispatched.
 func (h *Handler) giveUp(ctx context.Context, l runregistry.Lease, why runregistry.Reason) {
-	s := &runregistry.Settlement{State: runregistry.Failed, Reason: why, NoEffect: true, ReleaseKey: true}
-	if _, err := h.deps.Engine.store.Settle(ctx, l, s); err != nil {
+	if _, err := h.deps.Engine.store.Settle(ctx, l, undispatched(why)); err != nil {
 		h.deps.Log.Warn("undispatched run was not settled", logRun(l.Run), logError(err))
 	}
 }
@@ -269,6 +274,9 @@ func (h *Handler) newPump(s *start, decision *runregistry.Decision, next Next) *
 	h.mark(request, rec.ID)
 	span.inject(request.Header)
 	cfg := h.cfg
+	if s.wishes.OnDisconnect != "" {
+		cfg.DisconnectCancel = s.wishes.OnDisconnect == dialect.DisconnectCancel
+	}
 	p := &pump{
 		engine: h.deps.Engine, cfg: &cfg, log: h.deps.Log, lease: decision.Lease,
 		request: request, next: next, host: h.deps.Host, path: s.r.URL.Path, told: dialect.DetectByRequest(s.r.Header, s.body), keyed: s.key != "", own: s.own,

@@ -150,7 +150,7 @@ func (p *pump) storeAgain() {
 // restore writes the run into a store that came back without it.
 func (p *pump) restore() error {
 	leaser, ok := p.engine.store.(runregistry.Leaser)
-	if !ok {
+	if !ok || p.mirror == nil { // what was not dispatched may start again
 		return runregistry.ErrNoRun
 	}
 	rec := *p.mirror
