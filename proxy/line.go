@@ -88,8 +88,8 @@ func (p *pump) claimTurn() (over, turn bool) {
 // giveTurnUp ends a run that was not dispatched.
 func (p *pump) giveTurnUp(why runregistry.Reason) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.over = true
+	p.mu.Unlock()
 	p.commitSettlement(undispatched(why))
 }
 
