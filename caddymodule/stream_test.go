@@ -120,6 +120,7 @@ type upstream struct {
 type call struct {
 	header http.Header
 	path   string
+	query  string
 	body   string
 	frames chan string   // what to answer; closing it ends the answer
 	gone   chan struct{} // closed when the gateway has left
@@ -146,7 +147,7 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "plain "+r.Method+" "+r.URL.Path+" "+string(body)) // the test sees it
 		return
 	}
-	c := &call{header: r.Header.Clone(), path: r.URL.Path, body: string(body), frames: make(chan string, 100), gone: make(chan struct{})}
+	c := &call{header: r.Header.Clone(), path: r.URL.Path, query: r.URL.RawQuery, body: string(body), frames: make(chan string, 100), gone: make(chan struct{})}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
 	flush(w)

@@ -12,10 +12,7 @@ import (
 
 // identify tells who asks for a run resource. The error is a problem.
 func (h *Handler) identify(r *http.Request) (authz.Caller, error) {
-	caller, err := h.deps.Identity.Identify(r)
-	if err == nil && methodOf(r) == http.MethodGet {
-		err = h.permit(caller, authz.Read)
-	}
+	caller, err := h.identifier(r)()
 	if err != nil {
 		return caller, h.challenged(err)
 	}
@@ -30,9 +27,16 @@ func (h *Handler) permit(c authz.Caller, verb authz.Verb) error {
 	return nil
 }
 
-// identifier returns what tells again who asks.
+// identifier returns what tells again who asks. A read needs a token that is
+// for reading.
 func (h *Handler) identifier(r *http.Request) func() (authz.Caller, error) {
-	return func() (authz.Caller, error) { return h.deps.Identity.Identify(r) }
+	return func() (authz.Caller, error) {
+		caller, err := h.deps.Identity.Identify(r)
+		if err == nil && methodOf(r) == http.MethodGet {
+			err = h.permit(caller, authz.Read)
+		}
+		return caller, err
+	}
 }
 
 // challenged is the problem of a request that is nobody's, or whose token is
@@ -51,6 +55,11 @@ func (h *Handler) guardWrite(r *http.Request, c authz.Caller) error {
 	if err := h.permit(c, authz.Write); err != nil {
 		return h.challenged(err)
 	}
+	return h.guardSite(r, c)
+}
+
+// guardSite refuses what rides on ambient credentials from another site.
+func (h *Handler) guardSite(r *http.Request, c authz.Caller) error {
 	if !c.Ambient {
 		return nil
 	}

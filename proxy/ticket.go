@@ -79,7 +79,10 @@ func (h *Handler) serveTicket(w http.ResponseWriter, r *http.Request, id string)
 	if err != nil {
 		return err
 	}
-	if err := h.guardWrite(r, caller); err != nil {
+	if err := h.permit(caller, authz.Read); err != nil {
+		return h.challenged(err)
+	}
+	if err := h.guardSite(r, caller); err != nil {
 		return err
 	}
 	rec, err := h.visible(r, caller, id)
