@@ -44,6 +44,11 @@ type errand struct {
 // direct reports whether the call goes to an address of its own.
 func (e *errand) direct() bool { return !strings.HasPrefix(e.target, "/") }
 
+// took reports whether an answer says that the backend took the call.
+func (e *errand) took(answer *reply) bool {
+	return answer.accepted() && (e.own == nil || !e.own.Refused(answer.body))
+}
+
 // bearings are what calls about a run are made of: its names, and how its
 // start went upstream.
 type bearings struct {

@@ -115,7 +115,7 @@ func (p *pump) carryOut(g *ground) {
 		p.heard(e, answer, err)
 	}
 	close(p.halt.answered)
-	if answer.accepted() && (e.own == nil || !e.own.Silent) {
+	if answer != nil && e.took(answer) && (e.own == nil || !e.own.Silent) {
 		awaitEither(p.halt.stream, ctx)
 	}
 	if p.halt.stream.Err() == nil {
@@ -185,6 +185,8 @@ func confirmationOf(e *errand, answer *reply, err error) runregistry.Confirmatio
 	switch {
 	case errors.Is(err, errNoAnswer):
 		return runregistry.Unconfirmed
+	case answer.accepted() && !e.took(answer):
+		return runregistry.ConfirmFailed
 	case answer.accepted() && e.own != nil && e.own.Standing(answer.body) == dialect.StandingCancelled:
 		return runregistry.Confirmed
 	case answer.accepted():

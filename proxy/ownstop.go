@@ -35,7 +35,7 @@ func (h *Handler) serveOwnStop(w http.ResponseWriter, r *http.Request, next Next
 	h.deps.Metrics.stopped(rec)
 	noStore(w.Header())
 	w.Header().Set(headerRunID, string(rec.ID))
-	p.reply().writeOr(w, stop.Call, rec)
+	p.reply().writeOr(w, r, rec)
 	return nil
 }
 
@@ -107,7 +107,7 @@ func (p *pump) reply() *reply {
 // writeOr writes the backend's own answer, a refusal too: it is the backend's
 // resource that was called. Where it was not asked it is what a backend says
 // that takes the call.
-func (a *reply) writeOr(w http.ResponseWriter, call *dialect.ControlCall, rec *runregistry.Record) {
+func (a *reply) writeOr(w http.ResponseWriter, r *http.Request, rec *runregistry.Record) {
 	if a != nil {
 		if kind := a.header.Get("Content-Type"); kind != "" {
 			w.Header().Set("Content-Type", kind)
@@ -116,7 +116,10 @@ func (a *reply) writeOr(w http.ResponseWriter, call *dialect.ControlCall, rec *r
 		w.Write(a.body)
 		return
 	}
-	status, body := call.Taken(rec.UpstreamID, rec.State.Terminal())
+	status, body := http.StatusAccepted, []byte(nil)
+	if d, known := dialect.Lookup(rec.Dialect); known {
+		status, body = d.Taken(r.URL.EscapedPath(), rec.UpstreamID, rec.State.Terminal())
+	}
 	if len(body) > 0 {
 		w.Header().Set("Content-Type", "application/json")
 	}

@@ -68,6 +68,9 @@ func replace(template string, value func(name string) (string, bool), escape fun
 			return out.String(), nil
 		}
 		v, ok := value(name)
+		if !ok && strings.HasPrefix(name, memberPrefix) {
+			return "", errNoWay // and never will be
+		}
 		if !ok {
 			return "", fmt.Errorf("expanding %s: %w", name, errUnknownVariable)
 		}

@@ -21,6 +21,14 @@ var a2a = spec{
 		certain:     isA2A,
 		Failure:     a2aFailure,
 		Numbered:    true,
+		calls: []Calls{
+			{start: "/message:stream", Cancel: &ControlCall{
+				Method: "POST", Path: "{prefix}/tasks/{upstream_id}:cancel", state: a2aState, words: a2aStandings,
+				taken: taken{200, `{"id":{upstream_id},"status":{"state":{state}}}`, "TASK_STATE_CANCELED", "TASK_STATE_WORKING"},
+			}},
+			{when: condition{"method", "message/stream"}, Cancel: a2aCancel("tasks/cancel")},
+			{when: condition{"method", "SendStreamingMessage"}, Cancel: a2aCancel("CancelTask")},
+		},
 	},
 	find:  findA2A,
 	rules: a2aRules,
@@ -29,6 +37,23 @@ var a2a = spec{
 		"input-required": meansAsking, "auth-required": meansAsking,
 	},
 }.dialect()
+
+// a2aCancel is the call over JSON-RPC, which tells failures by an error in a
+// success.
+func a2aCancel(method string) *ControlCall {
+	return &ControlCall{
+		Method: "POST", Path: "{start_path}", state: a2aState, words: a2aStandings, refusal: "error",
+		Body: `{"jsonrpc":"2.0","id":{run_id},"method":"` + method + `","params":{"id":{upstream_id}}}`,
+	}
+}
+
+var (
+	a2aState     = paths{"result.status.state", "result.task.status.state", "status.state", "task.status.state"}
+	a2aStandings = map[string]Standing{
+		"canceled": StandingCancelled, "task_state_canceled": StandingCancelled,
+		"working": StandingRunning, "task_state_working": StandingRunning,
+	}
+)
 
 var a2aRules = rules{
 	"task":           {id: "id", conversation: "contextId", read: readTask, fold: foldTask},

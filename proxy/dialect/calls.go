@@ -47,6 +47,8 @@ type ControlCall struct {
 	// says there. Without words an answer tells nothing but its status.
 	state paths
 	words map[string]Standing
+	// refusal is where an answer says that the call failed whose status does not.
+	refusal string
 	// taken is the backend's answer to a cancel call.
 	taken taken
 }
@@ -71,6 +73,12 @@ func (c *ControlCall) Standing(body []byte) Standing {
 		return StandingUnknown
 	}
 	return c.words[strings.ToLower(c.state.text(gjson.ParseBytes(body)))]
+}
+
+// Refused reports whether the body of an answer says that the call failed,
+// whatever its status.
+func (c *ControlCall) Refused(body []byte) bool {
+	return c.refusal != "" && gjson.GetBytes(body, c.refusal).Exists()
 }
 
 // Origin is what is remembered of a start for the calls about its run. It holds
@@ -176,12 +184,14 @@ func capture(pattern, path string, vars map[string]string) (prefix string, ok bo
 			}
 			continue
 		}
+		name, suffix, _ := strings.Cut(name, "}")
+		got, ends := strings.CutSuffix(got, suffix)
 		value, err := url.PathUnescape(got)
-		if err != nil || value == "" {
+		if err != nil || value == "" || !ends {
 			return "", false
 		}
 		if vars != nil {
-			vars[strings.TrimSuffix(name, "}")] = value
+			vars[name] = value
 		}
 	}
 	return rest, true

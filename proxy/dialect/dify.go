@@ -18,6 +18,11 @@ var dify = spec{
 			return doc.Get("event").Str != "" && doc.Get("task_id").Str != ""
 		},
 		Failure: difyFailure,
+		calls: []Calls{
+			{start: "/chat-messages", Cancel: difyStop("{prefix}/chat-messages/{upstream_id}/stop")},
+			{start: "/completion-messages", Cancel: difyStop("{prefix}/completion-messages/{upstream_id}/stop")},
+			{start: "/workflows/run", Cancel: difyStop("{prefix}/workflows/tasks/{upstream_id}/stop")},
+		},
 	},
 	find: byMember("event"),
 	rules: rules{
@@ -41,6 +46,12 @@ var dify = spec{
 	},
 	words: map[string]meaning{"failed": meansFailed, "stopped": meansStopped},
 }.dialect()
+
+// difyStop is a stop in the name of the user that the start named: with another
+// one it does nothing and answers the same.
+func difyStop(path string) *ControlCall {
+	return &ControlCall{Method: "POST", Path: path, Body: `{"user":{request.user}}`, taken: taken{status: 200, body: `{"result":"success"}`}}
+}
 
 // difyNamed completes a rule: every frame names the task and the conversation.
 func difyNamed(l rule) *rule {

@@ -16,6 +16,11 @@ var flowise = spec{
 		generations: []string{"/prediction/*"},
 		certain:     isFlowise,
 		Failure:     flowiseFailure,
+		// A start that names no chat learns its id too late to be stopped by it.
+		calls: []Calls{{start: "/prediction/{flow}", Cancel: &ControlCall{
+			Method: "PUT", Path: "{prefix}/chatmessage/abort/{flow}/{request.chatId}",
+			taken: taken{status: 200, body: `{"status":200,"message":"Chat message aborted"}`},
+		}}},
 	},
 	find: byMember("event"),
 	rules: rules{

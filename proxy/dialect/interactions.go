@@ -16,6 +16,7 @@ var interactions = spec{
 		generations: []string{"/v1/interactions", "/v1alpha/interactions", "/v1beta/interactions", "/v1beta1/interactions", "/locations/*/interactions"},
 		certain:     isInteraction,
 		Failure:     interactionsFailure,
+		calls:       interactionsCalls,
 	},
 	find: byMember("event_type"),
 	rules: rules{
@@ -106,4 +107,20 @@ func foldInteractionDelta(a *answer, doc gjson.Result) {
 func interactionsFailure(f Failure) [][]byte {
 	e := f.object(map[string]any{"code": f.Code, "message": f.Message})
 	return [][]byte{eventFrame("error", append(append([]byte(`{"event_type":"error","error":`), e...), '}'))}
+}
+
+// interactionsCalls: as with responses, only what runs in the background can be
+// cancelled by a call.
+var interactionsCalls = []Calls{{
+	start: "/interactions", when: condition{"background", "true"},
+	Cancel: &ControlCall{
+		Method: "POST", Path: "{prefix}/interactions/{upstream_id}/cancel", state: paths{"status"}, words: interactionStandings,
+		taken: taken{200, `{"id":{upstream_id},"object":"interaction","status":{state}}`, "cancelled", "in_progress"},
+	},
+	Status: &ControlCall{Method: "GET", Path: "{prefix}/interactions/{upstream_id}", state: paths{"status"}, words: interactionStandings},
+}}
+
+var interactionStandings = map[string]Standing{
+	"in_progress": StandingRunning, "requires_action": StandingPaused, "completed": StandingCompleted,
+	"incomplete": StandingCompleted, "failed": StandingFailed, "cancelled": StandingCancelled,
 }

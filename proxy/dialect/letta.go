@@ -17,6 +17,9 @@ var letta = spec{
 			return l != nil && gjson.GetBytes(f.Data, "message_type").Exists()
 		},
 		Failure: lettaFailure,
+		calls: []Calls{{start: "/agents/{agent}/messages/stream", Cancel: &ControlCall{
+			Method: "POST", Path: "{prefix}/agents/{agent}/messages/cancel", Body: `{"run_ids":[{upstream_id}]}`,
+		}}},
 	},
 	find:  findLetta,
 	rules: lettaRules,

@@ -15,6 +15,11 @@ var mastra = spec{
 		generations: []string{"/api/agents/*/stream", "/api/workflows/*/stream"},
 		certain:     isMastraChunk,
 		Failure:     mastraFailure,
+		// An agent ends with its connection.
+		calls: []Calls{{start: "/workflows/{workflow}/stream", Cancel: &ControlCall{
+			Method: "POST", Path: "{prefix}/workflows/{workflow}/runs/{upstream_id}/cancel",
+			taken: taken{status: 200, body: `{"message":"Workflow run cancelled"}`},
+		}}},
 	},
 	find: byMember("type"),
 	rules: rules{

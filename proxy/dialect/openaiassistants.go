@@ -16,6 +16,10 @@ var openAIAssistants = spec{
 		Name: "openai-assistants", Kind: frame.SSE, Wire: sseWire,
 		certain: isThreadEvent,
 		Failure: assistantsFailure,
+		calls: []Calls{
+			{start: "/threads/{thread}/runs", Cancel: threadCancel("{thread}"), Status: threadStatus("{thread}")},
+			{start: "/threads/runs", Cancel: threadCancel("{upstream_conversation_id}"), Status: threadStatus("{upstream_conversation_id}")},
+		},
 	},
 	find: byName,
 	rules: rules{
@@ -41,6 +45,23 @@ var openAIAssistants = spec{
 		"max_completion_tokens": meansCut, "max_prompt_tokens": meansCut, "content_filter": meansFiltered,
 	},
 }.dialect()
+
+func threadCancel(thread string) *ControlCall {
+	return &ControlCall{
+		Method: "POST", Path: "{prefix}/threads/" + thread + "/runs/{upstream_id}/cancel", state: paths{"status"}, words: threadStandings,
+		taken: taken{200, `{"id":{upstream_id},"object":"thread.run","status":{state}}`, "cancelled", "cancelling"},
+	}
+}
+
+func threadStatus(thread string) *ControlCall {
+	return &ControlCall{Method: "GET", Path: "{prefix}/threads/" + thread + "/runs/{upstream_id}", state: paths{"status"}, words: threadStandings}
+}
+
+var threadStandings = map[string]Standing{
+	"queued": StandingRunning, "in_progress": StandingRunning, "cancelling": StandingRunning, "requires_action": StandingPaused,
+	"completed": StandingCompleted, "incomplete": StandingCompleted, "cancelled": StandingCancelled,
+	"failed": StandingFailed, "expired": StandingFailed,
+}
 
 var threadUsage = &usage{input: []string{"usage.prompt_tokens"}, output: []string{"usage.completion_tokens"}, whole: true}
 

@@ -1,11 +1,13 @@
 package dialect
 
-import "strings"
+import (
+	"net/http"
+	"strings"
+)
 
 // Stop is a client's own call to the backend that stops a run, as far as its
 // address tells.
 type Stop struct {
-	Call *ControlCall
 	// UpstreamID and Conversation are upstream's names of what is to be stopped;
 	// one of them is not empty.
 	UpstreamID, Conversation string
@@ -17,6 +19,16 @@ type taken struct {
 	body   string // a template with {upstream_id} and {state}
 	// stopped and stopping are the words for {state}.
 	stopped, stopping string
+}
+
+// first is the first of the names that has a value.
+func (p paths) first(vars map[string]string) string {
+	for _, name := range p {
+		if v := vars[name]; v != "" {
+			return v
+		}
+	}
+	return ""
 }
 
 // StopAt reads a request as a cancel call of some dialect. The path is escaped.
@@ -36,7 +48,10 @@ func StopAt(method, path string) (s Stop, ok bool) {
 			}
 			vars := map[string]string{}
 			capture(pattern, path, vars)
-			return Stop{Call: call, UpstreamID: vars["upstream_id"], Conversation: vars["upstream_conversation_id"]}, true
+			s = Stop{UpstreamID: vars["upstream_id"], Conversation: paths{"upstream_conversation_id", "request.chatId"}.first(vars)}
+			if s != (Stop{}) {
+				return s, true
+			}
 		}
 	}
 	return Stop{}, false
@@ -49,14 +64,25 @@ func (c *ControlCall) pattern() (string, bool) {
 	return strings.CutPrefix(path, "{prefix}")
 }
 
-// Taken is the answer of a backend that took the call: its status, and its body
-// with the names filled in by value, which makes JSON of them. stopped tells
-// that nothing runs any more.
-func (c *ControlCall) Taken(upstreamID string, stopped bool) (status int, body []byte) {
-	state := c.taken.stopping
-	if stopped {
-		state = c.taken.stopped
+// Taken is the answer of a backend that took a cancel call to an escaped path:
+// its status and its body. stopped tells that nothing runs any more.
+func (d *Dialect) Taken(path, upstreamID string, stopped bool) (status int, body []byte) {
+	t := taken{status: http.StatusAccepted}
+	for i := range d.calls {
+		call := d.calls[i].Cancel
+		if call == nil || call.taken.status == 0 {
+			continue
+		}
+		pattern, _ := call.pattern()
+		if _, fits := capture(pattern, path, nil); fits {
+			t = call.taken
+			break
+		}
 	}
-	text := strings.NewReplacer("{upstream_id}", string(oneLine(upstreamID)), "{state}", string(oneLine(state))).Replace(c.taken.body)
-	return c.taken.status, []byte(text)
+	state := t.stopping
+	if stopped {
+		state = t.stopped
+	}
+	text := strings.NewReplacer("{upstream_id}", string(oneLine(upstreamID)), "{state}", string(oneLine(state))).Replace(t.body)
+	return t.status, []byte(text)
 }
