@@ -64,7 +64,7 @@ func globalApp(h httpcaddyfile.Helper) *App {
 //	    resume_path             auto | off | <templates...>   # repeatable
 //	    dialect                 auto | <dialect>
 //	    conversation            header|query|body|path <name> # repeatable
-//	    conversation_busy       auto | reject | replace | allow
+//	    conversation_busy       auto | reject | replace | queue <timeout> | allow
 //	    identity                session [{
 //	        secret    <secret>
 //	        bind      cookie|header <names...>                # repeatable

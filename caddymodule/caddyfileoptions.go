@@ -25,7 +25,7 @@ var handlerOptions = map[string]option[*Handler]{
 	"resume_path":             {parse: list(func(h *Handler) *[]string { return &h.ResumePath }), repeatable: true},
 	"dialect":                 {parse: text(func(h *Handler) *string { return &h.Dialect })},
 	"conversation":            {parse: parseConversation, repeatable: true},
-	"conversation_busy":       {parse: text(func(h *Handler) *string { return &h.ConversationBusy })},
+	"conversation_busy":       {parse: parseBusy},
 	"identity":                {parse: parseIdentity, repeatable: true},
 	"acl":                     {parse: parseACL},
 	"recheck":                 {parse: duration(func(h *Handler) *caddy.Duration { return &h.Recheck })},
@@ -85,6 +85,24 @@ func parseConversation(h *Handler, b *block) error {
 		return b.WrapErr(wrong("conversation", strings.Join(args, " "), conversationAllowed))
 	}
 	h.Conversation = append(h.Conversation, Conversation{In: args[0], Name: args[1]})
+	return nil
+}
+
+const busyAllowed = "auto, reject, replace, queue <timeout>, allow"
+
+func parseBusy(h *Handler, b *block) error {
+	args := b.RemainingArgs()
+	switch {
+	case len(args) == 2 && args[0] == "queue":
+		d, err := caddy.ParseDuration(args[1])
+		if err != nil || d <= 0 {
+			return b.WrapErr(wrong("conversation_busy", strings.Join(args, " "), busyAllowed))
+		}
+		h.QueueTimeout = caddy.Duration(d)
+	case len(args) != 1 || args[0] == "queue":
+		return b.WrapErr(wrong("conversation_busy", strings.Join(args, " "), busyAllowed))
+	}
+	h.ConversationBusy = args[0]
 	return nil
 }
 

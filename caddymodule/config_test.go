@@ -31,7 +31,7 @@ func TestEveryOptionReachesTheEngine(t *testing.T) {
 	second := func(n int) caddy.Duration { return caddy.Duration(time.Duration(n) * time.Second) }
 	off := caddy.Duration(0)
 	h := &Handler{
-		Realm: "realm", Name: "name", API: "/api", Dialect: "generic", ConversationBusy: "replace",
+		Realm: "realm", Name: "name", API: "/api", Dialect: "generic", ConversationBusy: "replace", QueueTimeout: 3,
 		Start:        []Start{{Paths: []string{"/a"}}, {Methods: []string{"GET", "PUT"}, Paths: []string{"/b", "/c/*"}}},
 		ResumePath:   []string{"/chats/{conversation_id}"},
 		Conversation: []Conversation{{In: "query", Name: "q"}}, ReplayHeaders: []string{"X-Model"},
@@ -45,6 +45,7 @@ func TestEveryOptionReachesTheEngine(t *testing.T) {
 	}
 	want := proxy.DefaultConfig()
 	want.Realm, want.Name, want.API, want.Dialect, want.Busy = "realm", "name", "/api", "generic", runregistry.BusyReplace
+	want.QueueTimeout = 3
 	want.Starts = []proxy.StartPattern{
 		{Method: http.MethodPost, Path: "/a"},
 		{Method: http.MethodGet, Path: "/b"},

@@ -66,8 +66,12 @@ type Handler struct {
 
 	// What to do with a start in a conversation that has an active run: `auto`
 	// replaces a run that nobody reads any more and rejects otherwise; `reject`,
-	// `replace`, `allow`. Default: auto.
+	// `replace`, `allow`; `queue` lets it wait in line. Default: auto.
 	ConversationBusy string `json:"conversation_busy,omitempty"`
+
+	// How long a start waits in the line of its conversation: that of `queue`,
+	// and of clients whose protocol lets them ask for it. Default: 5m.
+	QueueTimeout caddy.Duration `json:"queue_timeout,omitempty"`
 
 	// Who owns a run. Default: session.
 	Identity *Identity `json:"identity,omitempty"`

@@ -195,6 +195,7 @@ func (h *Handler) config() proxy.Config {
 		}
 	}
 	c.Busy = busyPolicies[h.ConversationBusy]
+	c.QueueTimeout = durationOr(h.QueueTimeout, c.QueueTimeout)
 	h.setDurations(&c)
 	h.Idempotency.set(&c.Idempotency)
 	h.Limits.set(&c.Limits)
@@ -206,7 +207,7 @@ func (h *Handler) config() proxy.Config {
 
 var busyPolicies = map[string]runregistry.Busy{
 	"": runregistry.BusyAuto, "auto": runregistry.BusyAuto, "reject": runregistry.BusyReject,
-	"replace": runregistry.BusyReplace, "allow": runregistry.BusyAllow,
+	"replace": runregistry.BusyReplace, "queue": runregistry.BusyQueue, "allow": runregistry.BusyAllow,
 }
 
 // starts are all pairs of a method and a path.

@@ -128,7 +128,7 @@ func (h *Handler) checkWords() error {
 		}
 	}
 	one("dialect", h.Dialect, append([]string{"auto"}, dialect.Names()...)...)
-	one("conversation_busy", h.ConversationBusy, "auto", "reject", "replace", "allow")
+	one("conversation_busy", h.ConversationBusy, "auto", "reject", "replace", "queue", "allow")
 	one("expiry", h.Expiry, "lenient", "strict")
 	one("side_effects", h.SideEffects, "possible", "none")
 	return errors.Join(errs...)
@@ -160,6 +160,7 @@ func (h *Handler) checkDurations() error {
 		}
 	}
 	positive("cancel_deadline", h.CancelDeadline)
+	positive("queue_timeout", h.QueueTimeout)
 	positive("deadline", h.Deadline)
 	positive("response_header_timeout", h.ResponseHeaderTimeout)
 	positive("stream_idle_timeout", h.StreamIdleTimeout)
