@@ -80,7 +80,7 @@ func (p *pump) store() error {
 	switch {
 	case errors.Is(err, runregistry.ErrUnavailable):
 		return p.hold()
-	case errors.Is(err, runregistry.ErrNoRun) && p.restore() == nil:
+	case errors.Is(err, runregistry.ErrNoRun) && p.restored():
 		return p.hold() // the next try goes on where the window ends
 	case err != nil:
 		p.over = true
@@ -163,6 +163,13 @@ func (p *pump) restore() error {
 	return err
 }
 
+// restored puts the run back into an empty store. It reports whether that may
+// still succeed: an answer that was lost ends no run.
+func (p *pump) restored() bool {
+	err := p.restore()
+	return err == nil || errors.Is(err, runregistry.ErrUnavailable)
+}
+
 // renewed acts on what a heartbeat told about this run. It must not wait for
 // the run: the heartbeat is that of all runs, and one whose store is away would
 // cost the others their leases.
@@ -190,7 +197,7 @@ func (p *pump) lost() {
 	if p.over {
 		return
 	}
-	if err := p.restore(); err != nil && !errors.Is(err, runregistry.ErrUnavailable) {
+	if !p.restored() {
 		p.over = true
 		p.cancel(errLost)
 	}

@@ -19,6 +19,7 @@ type Link struct {
 	deaf   bool // a reply is to be lost, and its connection with it
 	skip   int  // replies before that one
 	lost   int
+	hold   *held // a request is to be held back
 	conns  map[net.Conn]bool
 	closed bool
 }
@@ -69,6 +70,39 @@ func (l *Link) Lost() int {
 	return l.lost
 }
 
+// held is a request that does not arrive before it is released.
+type held struct {
+	taken, release, answered chan struct{}
+	releasing                sync.Once
+}
+
+// HoldRequest keeps what a client sends next on its way. It arrives when the
+// function that is returned is called, even if the client gave up meanwhile;
+// that function waits for the answer, which nobody may hear.
+func (l *Link) HoldRequest(t testing.TB) (deliver func()) {
+	t.Helper()
+	h := &held{taken: make(chan struct{}), release: make(chan struct{}), answered: make(chan struct{})}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hold = h
+	letGo := func() { h.releasing.Do(func() { close(h.release) }) }
+	t.Cleanup(letGo)
+	return func() {
+		<-h.taken
+		letGo()
+		<-h.answered
+	}
+}
+
+// takes returns the hold for the request at hand, if there is one.
+func (l *Link) takes() *held {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.hold
+	l.hold = nil
+	return h
+}
+
 func (l *Link) close() {
 	l.mu.Lock()
 	l.closed = true
@@ -107,8 +141,30 @@ func (l *Link) serve(client net.Conn) {
 		return
 	}
 	var up sync.WaitGroup
-	up.Go(func() { l.pipe(server, client, func() bool { return false }) })
-	l.pipe(client, server, l.loses)
+	waiting := make(chan *held, 1) // for an answer
+	up.Go(func() {
+		l.pipe(server, client, func() bool {
+			if h := l.takes(); h != nil {
+				close(h.taken)
+				<-h.release
+				waiting <- h
+			}
+			return false
+		})
+		// Only so far: the server may still have something to say.
+		if tcp, ok := server.(*net.TCPConn); ok {
+			_ = tcp.CloseWrite()
+		}
+	})
+	l.pipe(client, server, func() bool {
+		select {
+		case h := <-waiting:
+			close(h.answered)
+		default:
+		}
+		return l.loses()
+	})
+	_, _ = client.Close(), server.Close()
 	up.Wait()
 }
 
@@ -141,17 +197,15 @@ func (l *Link) loses() bool {
 	return true
 }
 
-// pipe copies until either side ends or what came is to be lost.
-func (l *Link) pipe(to io.WriteCloser, from io.ReadCloser, lose func() bool) {
-	defer func() { _, _ = to.Close(), from.Close() }()
+// pipe copies until either side ends or what came is to be lost. A reply that
+// nobody hears is still waited for.
+func (l *Link) pipe(to io.Writer, from io.Reader, lose func() bool) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
 		if err != nil || lose() {
 			return
 		}
-		if _, err := to.Write(buf[:n]); err != nil {
-			return
-		}
+		_, _ = to.Write(buf[:n]) // who is gone is found out by reading
 	}
 }

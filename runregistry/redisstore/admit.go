@@ -160,8 +160,12 @@ func (s *Store) confirm(ctx context.Context, a *runregistry.Admission, found *su
 	return refusal
 }
 
-// again answers an admission that was sent twice.
+// again answers an admission that was sent twice. A run that another instance
+// took over meanwhile is no longer the caller's to dispatch.
 func (s *Store) again(ctx context.Context, e *entry) (*runregistry.Decision, error) {
+	if e.rec.Epoch > 1 {
+		return nil, unavailable(ctx, errTakenOver)
+	}
 	s.tails.owned(e, e.rec.Epoch)
 	w, err := s.watch(ctx, e.rec.ID, true)
 	if err != nil {
@@ -214,7 +218,7 @@ func (s *Store) attachAttempt(ctx context.Context, a *runregistry.Admission, las
 		}
 		e = before[0]
 	}
-	return s.attach(ctx, e, runregistry.MatchKey, "", "")
+	return s.attach(ctx, a, e, runregistry.MatchKey, "", "")
 }
 
 // reserved is the value of the key of a deleted run.
@@ -226,14 +230,14 @@ func (s *Store) matchImplicit(ctx context.Context, a *runregistry.Admission, fou
 	if e := found.speaker(); e != nil {
 		equal := e.rec.Subject == a.Subject && e.rec.Route == a.Route && e.claims.echo == a.Implicit
 		if equal && a.Resumes(&e.rec) {
-			return s.attach(ctx, e, runregistry.MatchConversation, e.token, "")
+			return s.attach(ctx, a, e, runregistry.MatchConversation, e.token, "")
 		}
 	}
 	e, err := s.broken(ctx, a)
 	if err != nil || e == nil {
 		return nil, err
 	}
-	return s.attach(ctx, e, runregistry.MatchDelivery, e.token, e.turns)
+	return s.attach(ctx, a, e, runregistry.MatchDelivery, e.token, e.turns)
 }
 
 // echoPage is how many equal requests are looked at in one round trip.
@@ -269,12 +273,13 @@ func (s *Store) broken(ctx context.Context, a *runregistry.Admission) (*entry, e
 }
 
 // attach counts one more delivery and reader of a run, if its record and its
-// deliveries are still those that the tokens name.
-func (s *Store) attach(ctx context.Context, e *entry, m runregistry.Match, token, turns string) (*runregistry.Decision, error) {
+// deliveries are still those that the tokens name. The id that the admission
+// would have used names the operation: sent again, it is counted once.
+func (s *Store) attach(ctx context.Context, a *runregistry.Admission, e *entry, m runregistry.Match, token, turns string) (*runregistry.Decision, error) {
 	id := e.rec.ID
 	t, w, n, stamp := s.tails.join(id, true)
 	watch := runregistry.NewWatch(w.c, func() { s.unwatch(id, w) })
-	rec, err := s.attachTo(ctx, t, n, stamp, token, turns)
+	rec, err := s.attachTo(ctx, t, string(a.Run), n, stamp, token, turns)
 	if err != nil {
 		watch.Close()
 		return nil, err
@@ -282,13 +287,13 @@ func (s *Store) attach(ctx context.Context, e *entry, m runregistry.Match, token
 	return &runregistry.Decision{Match: m, Record: rec, Watch: watch}, nil
 }
 
-func (s *Store) attachTo(ctx context.Context, t *tail, n int, stamp uint64, token, turns string) (*runregistry.Record, error) {
+func (s *Store) attachTo(ctx context.Context, t *tail, op string, n int, stamp uint64, token, turns string) (*runregistry.Record, error) {
 	if err := s.follow(ctx, t); err != nil {
 		return nil, err
 	}
 	by, lease := s.me()
 	r, err := s.evalRoomy(ctx, s.clients.calls, call(attachScript).
-		key(s.keys.run(t.id), s.keys.readers(t.id), s.keys.op(t.id.Partition(), newToken())).
+		key(s.keys.run(t.id), s.keys.readers(t.id), s.keys.op(t.id.Partition(), op)).
 		arg(token, turns, string(by), n, stamp, lease.Milliseconds()))
 	switch {
 	case err != nil:

@@ -39,8 +39,9 @@ func (s *Store) append(ctx context.Context, l runregistry.Lease, b *runregistry.
 	}
 	own := copyBatch(b)
 	own.asked = s.tails.asking(l.Run)
-	for fresh := false; ; fresh = true {
-		e, n, err := s.progress(ctx, l, b.Progress, fresh)
+	unsure := s.tails.unsure(l)
+	for fresh := unsure; ; fresh = true {
+		e, n, err := s.progress(ctx, l, b.Progress, fresh, unsure)
 		if err != nil {
 			return runregistry.Appended{}, err
 		}
@@ -50,6 +51,9 @@ func (s *Store) append(ctx context.Context, l runregistry.Lease, b *runregistry.
 		}
 		r, err := s.writers[int(l.Run.Partition())%len(s.writers)].write(ctx, p)
 		if err != nil {
+			if n != nil {
+				s.tails.unacknowledged(l)
+			}
 			return runregistry.Appended{}, err
 		}
 		if r.word() != "stale" {
@@ -59,8 +63,11 @@ func (s *Store) append(ctx context.Context, l runregistry.Lease, b *runregistry.
 }
 
 // progress decides what the batch changes in the record: e becomes n, or both
-// are nil.
-func (s *Store) progress(ctx context.Context, l runregistry.Lease, p *runregistry.Progress, fresh bool) (e, n *entry, err error) {
+// are nil. What this instance knows is enough to see a change, since the script
+// compares; and to see none, unless a change may be under way that it does not
+// know of. Then the record is written even as it is: under its new token that
+// change is refused when it arrives.
+func (s *Store) progress(ctx context.Context, l runregistry.Lease, p *runregistry.Progress, fresh, unsure bool) (e, n *entry, err error) {
 	if p == nil {
 		return nil, nil, nil
 	}
@@ -71,9 +78,10 @@ func (s *Store) progress(ctx context.Context, l runregistry.Lease, p *runregistr
 		if e, err = s.load(ctx, l.Run); err != nil {
 			return nil, nil, err
 		}
+		s.tails.found(l, e)
 	}
 	n = e.next()
-	if e.rec.State == runregistry.Queued || e.rec.State.Terminal() || !n.rec.Advance(p) {
+	if e.rec.State == runregistry.Queued || e.rec.State.Terminal() || !n.rec.Advance(p) && !unsure {
 		return nil, nil, nil
 	}
 	return e, n, nil
@@ -91,6 +99,37 @@ func (ts *tails) written(l runregistry.Lease) *entry {
 		return nil
 	}
 	return t.entry
+}
+
+// found notes an owned run as it was just read.
+func (ts *tails) found(l runregistry.Lease, e *entry) {
+	if t := ts.get(l.Run); t != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.epoch == l.Epoch && e.rec.Epoch == l.Epoch {
+			t.keepLocked(e)
+		}
+	}
+}
+
+// unacknowledged notes that a change of an owned run may or may not have been
+// made, or may yet be made.
+func (ts *tails) unacknowledged(l runregistry.Lease) {
+	if t := ts.get(l.Run); t != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.entry, t.unsure = nil, true
+	}
+}
+
+func (ts *tails) unsure(l runregistry.Lease) bool {
+	t := ts.get(l.Run)
+	if t == nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.unsure && t.epoch == l.Epoch
 }
 
 func (s *Store) appendCall(l runregistry.Lease, b *batch, e, n *entry) (*params, error) {
@@ -140,7 +179,8 @@ func (t *tail) grown(l runregistry.Lease, b *batch, n *entry, r reply) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if n != nil && t.epoch == l.Epoch {
-		t.entry = n
+		t.keepLocked(n)
+		t.unsure = false
 	}
 	st := t.stands
 	st.state, st.last, st.revision, st.first = runregistry.State(r.number(3)), last, uint64(r.number(4)), r.seq(5)

@@ -9,10 +9,11 @@ import (
 )
 
 var (
-	errClosed   = errors.New("store is closed")
-	errContest  = errors.New("other instances kept changing it")
-	errReplicas = errors.New("too few replicas acknowledged")
-	errReply    = errors.New("script gave an unexpected reply")
+	errClosed    = errors.New("store is closed")
+	errContest   = errors.New("other instances kept changing it")
+	errReplicas  = errors.New("too few replicas acknowledged")
+	errTakenOver = errors.New("another instance took it over")
+	errReply     = errors.New("script gave an unexpected reply")
 )
 
 // unavailable turns any trouble with Redis into the one error that callers

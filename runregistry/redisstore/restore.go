@@ -33,6 +33,7 @@ func (s *Store) restore(ctx context.Context, l runregistry.Lease, r *runregistry
 		n.rec.FirstSeq = 0
 	}
 	n.rec.Epoch = l.Epoch
+	n.claims.holding = n.claims.holding && r.Reason != runregistry.ReasonSuperseded
 	n.rec.Revision++
 	own := copyBatch(window)
 	p, err := s.restoreCall(l, n, own)
@@ -40,14 +41,30 @@ func (s *Store) restore(ctx context.Context, l runregistry.Lease, r *runregistry
 		return err
 	}
 	said, err := s.eval(ctx, s.clients.calls, p)
-	if err == nil {
-		err = outcome(said.word())
-	}
 	if err != nil {
+		return err
+	}
+	if said.word() == "there" {
+		return s.rejoin(ctx, l)
+	}
+	if err := outcome(said.word()); err != nil {
 		return err
 	}
 	s.tails.restored(n, own, s.clock.now())
 	return nil
+}
+
+// rejoin goes on with a run that is not lost: the reply to an earlier Restore
+// was.
+func (s *Store) rejoin(ctx context.Context, l runregistry.Lease) error {
+	e, err := s.load(ctx, l.Run)
+	if err == nil {
+		err = writable(e, l.Epoch)
+	}
+	if err == nil {
+		s.tails.owned(e, l.Epoch)
+	}
+	return err
 }
 
 func (s *Store) restoreCall(l runregistry.Lease, n *entry, b *batch) (*params, error) {
@@ -88,15 +105,15 @@ func optional(t time.Time) string {
 
 // claims are those of a run of this instance, as far as it knows them.
 func (ts *tails) claims(l runregistry.Lease, r *runregistry.Record) claims {
+	c := claims{holding: true}
 	if t := ts.get(l.Run); t != nil {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if t.epoch == l.Epoch {
-			return t.held
+			c = t.held
 		}
 	}
-	c := claims{holding: true}
-	if r.Conversation != "" {
+	if r.Conversation != "" && c.dialogue == "" { // as the Bind did whose answer was lost
 		c.dialogue = newDialogue(r.ID)
 	}
 	return c
@@ -109,7 +126,8 @@ func (ts *tails) restored(n *entry, b *batch, now time.Time) {
 	t := ts.openLocked(n.rec.ID)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.epoch, t.entry, t.held, t.known = n.rec.Epoch, n, n.claims, false
+	t.epoch, t.known = n.rec.Epoch, false
+	t.keepLocked(n)
 	t.window.drop()
 	frames := make([]runregistry.Frame, len(b.frames))
 	for i, data := range b.frames {

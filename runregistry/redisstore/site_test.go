@@ -59,6 +59,10 @@ func (s *site) running(c runregistry.ConversationID) runregistry.Lease {
 	if err != nil {
 		s.Fatal(err)
 	}
+	testkit.Eventually(s, "the store has told that nobody reads", func() bool {
+		n, err := s.other.Readers(s.Context(), d.Lease.Run)
+		return err == nil && n == 0
+	})
 	return d.Lease
 }
 

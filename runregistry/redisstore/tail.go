@@ -38,6 +38,8 @@ type tail struct {
 	epoch runregistry.Epoch
 	entry *entry // of an owned run, as last written; nil: it must be read
 	held  claims // of an owned run
+	// unsure is set while the outcome of a change by the owner is not known.
+	unsure bool
 
 	known   bool // there is a standing
 	stands  standing
@@ -82,6 +84,9 @@ func (t *tail) learnLocked(st standing, asked question) {
 	t.at.turn++
 	t.setAlarmLocked()
 }
+
+// keepLocked remembers an owned run as it is stored.
+func (t *tail) keepLocked(e *entry) { t.entry, t.held = e, e.claims }
 
 func (t *tail) learn(st standing, asked question) {
 	t.mu.Lock()

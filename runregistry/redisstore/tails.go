@@ -88,7 +88,8 @@ func (ts *tails) owned(e *entry, epoch runregistry.Epoch) {
 	if t.epoch > epoch {
 		return
 	}
-	t.epoch, t.entry, t.held = epoch, e, e.claims
+	t.epoch = epoch
+	t.keepLocked(e)
 	if !e.rec.Lined {
 		ts.stepUpLocked(t)
 	}
@@ -99,7 +100,7 @@ func (ts *tails) owned(e *entry, epoch runregistry.Epoch) {
 // changed notes another state of a run.
 func (ts *tails) changed(e *entry) {
 	ts.with(e.rec.ID, func(t *tail) {
-		t.entry = nil // the owner reads it again
+		t.entry, t.held = nil, e.claims // the owner reads the rest again
 		t.learnLocked(standingOf(e), e.asked)
 		t.wakeLocked()
 	})

@@ -58,14 +58,11 @@ func (s *Store) bind(ctx context.Context, l runregistry.Lease, alias runregistry
 		decide: func(n *entry) error { return rename(n, l.Epoch, alias) },
 		commit: func(e, n *entry) (*params, error) { return s.bound(e, n, alias) },
 	})
-	switch {
-	case errors.Is(err, errUnchanged):
-		return nil
-	case err != nil:
+	if err != nil && !errors.Is(err, errUnchanged) {
 		s.lostOwnership(l, err)
 		return err
 	}
-	s.tails.owned(e, l.Epoch)
+	s.tails.owned(e, l.Epoch) // also when the reply to an earlier Bind was lost
 	return nil
 }
 

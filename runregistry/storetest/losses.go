@@ -15,7 +15,8 @@ var restoreTests = []sharedTest{
 	{"a run that was taken over comes back too", restoreTakenOver},
 	{"a lost tail is told and can be stored again", restoreTail},
 	{"a lost tail is told to readers", restoreTailReaders},
-	{"a run that is there is not restored", restoreNotLost},
+	{"a run that is there is left as it is", restoreNotLost},
+	{"a run that another instance took over is not restored", restoreNotMine},
 }
 
 func (f *fixture) restore(l runregistry.Lease, r *runregistry.Record, after runregistry.Seq, frames ...string) error {
@@ -137,8 +138,19 @@ func restoreTailReaders(f *pair) {
 func restoreNotLost(f *pair) {
 	l := f.running()
 	f.add(l, 0, "one")
-	f.wantErr("restoring", f.restore(l, f.load(l.Run), 0, "other"), runregistry.ErrTaken)
+	f.wantErr("restoring", f.restore(l, f.load(l.Run), 0, "other"), nil)
 	f.other.wantFrames(l.Run, "one")
+	want(f.fixture, "last of the next append", f.add(l, 1, "two").Last, 2)
+}
+
+func restoreNotMine(f *pair) {
+	owner := f.mortal()
+	old := owner.running()
+	before := f.load(old.Run)
+	f.expired(old)
+	f.takeOver(old.Run)
+	f.wantErr("restoring", owner.restore(old, before, 0, "one"), runregistry.ErrTaken)
+	f.wantFrames(old.Run)
 }
 
 var deadlineTests = []sharedTest{

@@ -9,9 +9,9 @@
 --       ''; time of the last (ms) or ''; deliveries pending, open, 1 with
 --       headers, 1 broken early, 1 broken late; verb; channel; number of the
 --       last frame before the window; number of frames; frames
--- says  ok | taken
+-- says  ok | there, and nothing is written | taken
 --
--- Sent twice: the second finds its own token.
+-- Sent twice: the second finds the run with its own epoch.
 local c = take_claims()
 local name, upstream
 if arg() == '1' then name = key() end
@@ -23,8 +23,8 @@ local snapped, snapshot, all, begun, active = arg(), arg(), arg(), arg(), arg()
 local pending, open, headers, early, late = arg(), arg(), arg(), arg(), arg()
 local verb, channel, after, n = arg(), arg(), num(), num()
 
-local stands = redis.call('HGET', c.run, 'w')
-if stands then return say(stands == token and 'ok' or 'taken') end
+local stands = redis.call('HGET', c.run, 'e')
+if stands then return say(stands == epoch and 'there' or 'taken') end
 if c.key then
   local owner = redis.call('GET', c.key)
   if owner and owner ~= c.id then return say('taken') end
