@@ -103,8 +103,10 @@ func TestLostReplyToRestoreLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.redis.Do("FLUSHALL")
-	s.link.LoseReply(0)
-	s.unavailable("restore", s.store.Restore(t.Context(), l, rec, batch(0, "one")))
+	s.loseAnswer(func() error { return s.store.Restore(t.Context(), l, rec, batch(0, "one")) }, func() bool {
+		_, err := s.other.Load(t.Context(), l.Run)
+		return err == nil
+	})
 	if err := s.store.Restore(t.Context(), l, rec, batch(0, "one")); err != nil {
 		t.Fatalf("the second try: got error %v, want none", err)
 	}
@@ -136,29 +138,32 @@ func TestAdmissionSentAgainAfterATakeoverGetsNoLease(t *testing.T) {
 // A request that attaches is one delivery, however often it is sent.
 func TestLostReplyToAnAttachmentCountsOnce(t *testing.T) {
 	s := newSite(t)
-	first := admission("c")
-	first.Key = runregistry.Digest{1}
-	d, err := s.store.Admit(t.Context(), first)
-	if err != nil {
-		t.Fatal(err)
+	a := admission("c")
+	a.Key = runregistry.Digest{1}
+	attach := func(run runregistry.RunID) error {
+		again := *a
+		again.Run = run
+		d, err := s.store.Admit(t.Context(), &again)
+		if err == nil {
+			t.Cleanup(d.Watch.Close) // not before: telling it is answered too
+		}
+		return err
 	}
-	defer d.Watch.Close()
-	again := admission("c")
-	again.Key = first.Key
-	for skip := range 4 { // the answer to each look, to the count
-		s.link.LoseReply(skip)
-		if d, err := s.store.Admit(t.Context(), again); err == nil {
-			d.Watch.Close()
-			break
+	pending := func() int {
+		rec, err := s.other.Load(t.Context(), a.Run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rec.Delivery.Pending
+	}
+	for _, run := range []runregistry.RunID{a.Run, admission("c").Run} { // the scripts are known then
+		if err := attach(run); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if s.link.Lost() == 0 {
-		t.Fatal("no reply was lost")
+	second := admission("c").Run
+	s.loseAnswer(func() error { return attach(second) }, func() bool { return pending() == 3 })
+	if err := attach(second); err != nil || pending() != 3 {
+		t.Fatalf("got %d deliveries and error %v, want three", pending(), err)
 	}
-	s.link.Mend()
-	d, err = s.store.Admit(t.Context(), again)
-	if err != nil || d.Match != runregistry.MatchKey || d.Record.Delivery.Pending != 2 {
-		t.Fatalf("got %+v and error %v, want the run with two deliveries", d, err)
-	}
-	d.Watch.Close()
 }
