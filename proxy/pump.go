@@ -70,8 +70,7 @@ type pump struct {
 	// own client may get it through error routes.
 	failure atomic.Pointer[error]
 
-	settleOnce sync.Once
-	guard      *time.Timer // settles a run whose next handler does not return
+	guard *time.Timer // settles a run whose next handler does not return
 
 	// Upstream's side. reverse_proxy flushes from a goroutine of its own, and
 	// timers look at it, hence the lock.
@@ -101,7 +100,8 @@ type pump struct {
 	lastByte time.Time
 	lastSeen time.Time // last frame
 	fold     *folding
-	over     bool // the run is settled or no longer ours
+	over     bool          // the run is settled or no longer ours
+	settled  chan struct{} // made by the first settle, closed at its end
 	bearings bearings
 	halt     halting
 	// inquiring: the stream is over and the backend is asked how it ended.
@@ -226,12 +226,22 @@ func (p *pump) takeDecoder() *decoder {
 	return d
 }
 
-// settle ends the run in the store, once.
+// settle ends the run in the store, once; whoever comes later waits for it.
 func (p *pump) settle(end ending) {
-	p.settleOnce.Do(func() {
-		s := p.conclude(end)
-		p.commitSettlement(&s)
-	})
+	p.mu.Lock()
+	settled, first := p.settled, p.settled == nil
+	if first {
+		settled = make(chan struct{})
+		p.settled = settled
+	}
+	p.mu.Unlock()
+	if !first {
+		<-settled
+		return
+	}
+	defer close(settled)
+	s := p.conclude(end)
+	p.commitSettlement(&s)
 }
 
 // conclude decides how the run ended. From then on nothing is taken from
