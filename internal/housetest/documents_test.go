@@ -184,11 +184,17 @@ var (
 	namedTest = regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
 )
 
-func TestArchitectureNamesWhatExists(t *testing.T) {
-	text := read(t, "ARCHITECTURE.md")
+func TestArchitectureNamesWhatExists(t *testing.T) { namesWhatExists(t, "ARCHITECTURE.md") }
+
+func TestGuaranteesNameWhatExists(t *testing.T) { namesWhatExists(t, "docs/guarantees.md") }
+
+// namesWhatExists checks the files and tests that a document names.
+func namesWhatExists(t *testing.T, document string) {
+	t.Helper()
+	text := read(t, document)
 	for _, match := range namedFile.FindAllStringSubmatch(text, -1) {
 		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(match[1]))); err != nil {
-			t.Errorf("ARCHITECTURE.md: %v", err)
+			t.Errorf("%s: %v", document, err)
 		}
 	}
 	tests := map[string]bool{}
@@ -201,7 +207,7 @@ func TestArchitectureNamesWhatExists(t *testing.T) {
 	}
 	for _, match := range namedTest.FindAllStringSubmatch(text, -1) {
 		if !tests[match[1]] {
-			t.Errorf("ARCHITECTURE.md: got test %s, which does not exist", match[1])
+			t.Errorf("%s: got test %s, which does not exist", document, match[1])
 		}
 	}
 }
