@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -106,6 +107,9 @@ func (h *Handler) checkACL() error {
 	errs := []error{a.check(), h.checkTicket()}
 	if a.Kind == aclClaims && i.Kind != identityJWT {
 		errs = append(errs, clash("acl", "claims come from tokens: acl claims goes with identity jwt, not with identity %s", i.Kind))
+	}
+	if a.Kind == aclClaims && slices.ContainsFunc(i.Issuers, func(j *JWT) bool { return j.TenantClaim == "" }) {
+		errs = append(errs, clash("acl", "conversations of acl claims belong to a tenant: identity jwt needs a tenant_claim"))
 	}
 	return errors.Join(errs...)
 }

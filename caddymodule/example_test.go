@@ -22,13 +22,14 @@ func TestExampleShowsEveryOption(t *testing.T) {
 		slices.Collect(maps.Keys(limitOptions)), slices.Collect(maps.Keys(sessionOptions)),
 		slices.Collect(maps.Keys(appOptions)), slices.Collect(maps.Keys(storeOptions)),
 		slices.Collect(maps.Keys(redisOptions)), slices.Collect(maps.Keys(redisTLSOptions)),
+		slices.Collect(maps.Keys(jwtOptions)),
 	)
 	for _, option := range options {
-		if !regexp.MustCompile(`(?m)^\t+(# )?` + option + `( |$)`).MatchString(text) {
+		if !regexp.MustCompile(`(?m)^\t+(#\s+)?` + option + `( |$)`).MatchString(text) {
 			t.Errorf("option %s: got no line in %s, want one", option, exampleFile)
 		}
 	}
-	for _, kind := range []string{identitySession, identityHeader, identityCaddy, identityAnonymous} {
+	for _, kind := range []string{identitySession, identityHeader, identityCaddy, identityJWT, identityAnonymous} {
 		if !regexp.MustCompile(`(?m)^\t+(#\t)?identity ` + kind).MatchString(text) {
 			t.Errorf("identity %s: got no line in %s, want one", kind, exampleFile)
 		}
@@ -65,6 +66,9 @@ func TestCommentedOptionsAreValid(t *testing.T) {
 		if _, ok := handlerOptions[option]; !ok && option != "forward" && option != "required" {
 			continue // prose
 		}
+		if strings.HasSuffix(line[3], "{") {
+			continue // only the whole block is valid
+		}
 		tried++
 		if _, err := adapt(inPlace(option, line[3])); err != nil {
 			t.Errorf("option %q, commented in %s: got %v, want no error", line[3], exampleFile, err)
@@ -100,6 +104,27 @@ func readExample(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// TestExampleTokensAreValid tries the issuer that is commented out, with either
+// kind of keys.
+func TestExampleTokensAreValid(t *testing.T) {
+	jwtEnvironment(t)
+	block := regexp.MustCompile(`(?ms)^\t\t#\tidentity jwt .*?^\t\t#\t}$`).FindString(readExample(t))
+	lines := regexp.MustCompile(`(?m)^\t\t#\t(\t?\S+( \S+)*)( {3}.*)?$`).ReplaceAllString(block, "$1")
+	for _, other := range []string{"key", "jwks"} {
+		site := regexp.MustCompile(`(?m)^\t`+other+` .*$`).ReplaceAllString(lines, "")
+		if other == "jwks" {
+			site = regexp.MustCompile(`(?m)^\talgorithms .*$`).ReplaceAllString(site, "")
+		}
+		config, err := adapt(inPlace("identity", site))
+		if err != nil || !strings.Contains(string(config), "tenant_claim") {
+			t.Fatalf("adapting\n%s\ngot %v and %s, want it with its options", site, err, config)
+		}
+		if err := validate(t, config); err != nil {
+			t.Errorf("validating\n%s\ngot %v, want no error", site, err)
+		}
+	}
 }
 
 // TestExampleRedisIsValid tries the store that is commented out in place of the

@@ -10,6 +10,7 @@ const (
 	warnRetries   = "every retry may be a second paid generation"
 	warnTimeout   = "write_timeout cuts the readers"
 	warnCORS      = "unless identity session says same_site none"
+	warnQuery     = "shows tokens in URLs"
 	warnAnonymous = "identity anonymous lets everybody"
 )
 
@@ -17,6 +18,7 @@ const (
 // else.
 func TestProvisionWarns(t *testing.T) {
 	const plain, retrying = "reverse_proxy localhost:1", "reverse_proxy localhost:1 {\nlb_retries 2\n}"
+	const inURLs = "agent_runs {\nidentity jwt {\nissuer a\naudience b\nkey HS256 " + caseSecret + "\nquery access_token\n}\n}\n"
 	for name, c := range map[string]struct {
 		site, server string
 		want         []string
@@ -35,6 +37,8 @@ func TestProvisionWarns(t *testing.T) {
 		"cors and session for other sites":                {site: "agent_runs {\ncors https://a.example\nidentity session {\nsame_site none\n}\n}\n" + plain},
 		"cors and another identity":                       {site: "agent_runs {\ncors https://a.example\nidentity caddy\n}\n" + plain},
 		"anonymous":                                       {site: "agent_runs {\nidentity anonymous\n}\n" + plain, want: []string{warnAnonymous}},
+		"tokens in URLs and an access log":                {site: "log\n" + inURLs + plain, want: []string{warnQuery}},
+		"tokens in URLs without a log":                    {site: inURLs + plain},
 		"two directives, one server":                      {site: "handle /a/* {\nagent_runs\n" + retrying + "\n}\nhandle {\nagent_runs\n" + retrying + "\n}", want: []string{warnRetries}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +46,7 @@ func TestProvisionWarns(t *testing.T) {
 			g.server = c.server
 			g.load(c.site)
 			log := g.log()
-			for _, warning := range []string{warnRetries, warnTimeout, warnCORS, warnAnonymous} {
+			for _, warning := range []string{warnRetries, warnTimeout, warnCORS, warnAnonymous, warnQuery} {
 				want := 0
 				for _, w := range c.want {
 					if w == warning {
