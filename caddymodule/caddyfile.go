@@ -63,6 +63,34 @@ func globalApp(h httpcaddyfile.Helper) *App {
 //	    api                     <path>
 //	    resume_path             auto | off | <templates...>   # repeatable
 //	    dialect                 auto | <dialect>
+//	    dialect                 custom {
+//	        frames       sse | lines
+//	        type         event | <path>
+//	        text         <paths...>
+//	        reasoning    <paths...>
+//	        id           <path>
+//	        conversation <path>
+//	        model        <path>
+//	        usage        <path of input> <path of output>
+//	        error        <paths...>
+//	        finish       <paths...>
+//	        call         <path of id> <path of name> [<path of arguments>]
+//	        result       <path of id> <path of result>
+//	        on           <types...> {                         # repeatable
+//	            # the paths above, and
+//	            end
+//	            means    <meaning>
+//	            waiting
+//	            resumes
+//	        }
+//	        done         <data...>                            # repeatable
+//	        word         <word> <meaning>                     # repeatable
+//	        clean_end
+//	        generate     <ends of paths...>                   # repeatable
+//	        ids          on | off
+//	        filler       comment | space | newline | off
+//	        on_failure   [<event>] <JSON with {message} and {code}>
+//	    }
 //	    conversation            header|query|body|path <name> # repeatable
 //	    conversation_busy       auto | reject | replace | queue <timeout> | allow
 //	    identity                session [{

@@ -23,7 +23,7 @@ var handlerOptions = map[string]option[*Handler]{
 	"start":                   {parse: parseStart, repeatable: true},
 	"api":                     {parse: text(func(h *Handler) *string { return &h.API })},
 	"resume_path":             {parse: list(func(h *Handler) *[]string { return &h.ResumePath }), repeatable: true},
-	"dialect":                 {parse: text(func(h *Handler) *string { return &h.Dialect })},
+	"dialect":                 {parse: parseDialect},
 	"conversation":            {parse: parseConversation, repeatable: true},
 	"conversation_busy":       {parse: parseBusy},
 	"identity":                {parse: parseIdentity, repeatable: true},

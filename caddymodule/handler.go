@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/authz/jwt"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy"
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
 )
 
 // Handler turns generations of the handlers that follow it (LLM answers, agent
@@ -57,8 +58,12 @@ type Handler struct {
 	// `/api/chat/{conversation_id}/stream`. Default: auto.
 	ResumePath []string `json:"resume_path,omitempty"`
 
-	// How the backend speaks: `auto`, or the name of a dialect. Default: auto.
+	// How the backend speaks: `auto`, the name of a dialect, or `custom` for the
+	// table in custom_dialect. Default: auto.
 	Dialect string `json:"dialect,omitempty"`
+
+	// The table of a dialect that is not built in.
+	CustomDialect *dialect.Custom `json:"custom_dialect,omitempty"`
 
 	// Where a request names its conversation; the first found wins. Default: the
 	// header X-Conversation-Id, then the dialect's own field.

@@ -183,6 +183,7 @@ func (h *Handler) config() proxy.Config {
 	c.ExpiryStrict = h.Expiry == "strict"
 	setIf(&c.API, h.API)
 	setIf(&c.Dialect, h.Dialect)
+	c.Custom = h.CustomDialect
 	c.Starts = h.starts()
 	if len(h.ResumePath) > 0 {
 		c.ResumeAuto = slices.Contains(h.ResumePath, "auto")

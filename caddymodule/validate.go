@@ -11,7 +11,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/authz"
-	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
 )
 
 // Validate implements caddy.Validator. It tells every mistake at once.
@@ -24,7 +23,7 @@ func (h *Handler) Validate() error {
 // The Caddyfile parser uses it too.
 func (h *Handler) check() error {
 	return errors.Join(
-		h.checkStart(), h.checkAPI(), h.checkResumePath(), h.checkConversation(), h.checkWords(),
+		h.checkStart(), h.checkAPI(), h.checkResumePath(), h.checkConversation(), h.checkDialect(), h.checkWords(),
 		h.identity().check(), h.checkACL(), h.checkHeaders(), h.checkDurations(), h.checkRelations(),
 		cancelOption.check(h.Cancel), steerOption.check(h.Steer), statusOption.check(h.Status), h.Tools.check(),
 		h.Idempotency.check(), h.OnDisconnect.check(), h.Limits.check(), h.checkCORS(),
@@ -127,7 +126,6 @@ func (h *Handler) checkWords() error {
 			errs = append(errs, wrong(option, found, strings.Join(allowed, ", ")))
 		}
 	}
-	one("dialect", h.Dialect, append([]string{"auto"}, dialect.Names()...)...)
 	one("conversation_busy", h.ConversationBusy, "auto", "reject", "replace", "queue", "allow")
 	one("expiry", h.Expiry, "lenient", "strict")
 	one("side_effects", h.SideEffects, "possible", "none")

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 )
 
@@ -31,6 +32,9 @@ type Config struct {
 	ResumePaths []string
 	// Dialect is "auto" or the name of a dialect.
 	Dialect string
+	// Custom, if set, is the table of a dialect of the configuration's own, in
+	// place of Dialect. It must have passed its check.
+	Custom *dialect.Custom
 	// Conversation are the places where a request may name its conversation;
 	// the first found wins.
 	Conversation []Source

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 )
 
@@ -23,6 +24,8 @@ type Engine struct {
 	// started are paths that have started a run in this process, for resume
 	// paths that hang below them.
 	started paths
+	// dialects are those that runs of this process may speak.
+	dialects dialect.Registry
 	// logKey keys the pseudonyms of subjects in logs.
 	logKey []byte
 

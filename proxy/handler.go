@@ -17,6 +17,7 @@ import (
 type Handler struct {
 	cfg       Config
 	deps      Deps
+	own       *dialect.Dialect // the configuration's own, or nil
 	crossSite *authz.CrossSite
 	origins   authz.Origins
 
@@ -27,7 +28,12 @@ type Handler struct {
 // New returns a handler. Configuration mistakes that only the handler can see
 // are errors.
 func New(cfg Config, deps Deps) (*Handler, error) {
-	if _, ok := dialect.Lookup(cfg.Dialect); !ok && cfg.Dialect != autoDialect {
+	var own *dialect.Dialect
+	if cfg.Custom != nil {
+		own = deps.Engine.dialects.Add(cfg.Custom)
+		cfg.Dialect = own.Name
+	}
+	if _, ok := deps.Engine.dialects.Lookup(cfg.Dialect); !ok && cfg.Dialect != autoDialect {
 		return nil, fmt.Errorf("dialect %q is unknown; allowed are auto, %s", cfg.Dialect, strings.Join(dialect.Names(), ", "))
 	}
 	origins, err := authz.ParseOrigins(cfg.CORS)
@@ -38,7 +44,7 @@ func New(cfg Config, deps Deps) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading cors: %w", err)
 	}
-	return &Handler{cfg: cfg, deps: deps, crossSite: crossSite, origins: origins}, nil
+	return &Handler{cfg: cfg, deps: deps, own: own, crossSite: crossSite, origins: origins}, nil
 }
 
 // ServeHTTP serves a run resource, starts or re-attaches to a run, or hands

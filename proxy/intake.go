@@ -61,7 +61,7 @@ func (p *pump) answer(status int) {
 
 func (p *pump) chooseDialect() {
 	if p.cfg.Dialect != autoDialect {
-		p.dialect, _ = dialect.Lookup(p.cfg.Dialect)
+		p.dialect, _ = p.engine.dialects.Lookup(p.cfg.Dialect)
 		p.detected = true
 	}
 	if p.dialect == nil && p.told != nil {

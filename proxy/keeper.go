@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 )
 
@@ -212,7 +211,7 @@ func (k *keeper) settle(ctx context.Context, lease runregistry.Lease, rec *runre
 // foldSettlement gives the settlement of a run that this process did not pump
 // its snapshot.
 func (e *Engine) foldSettlement(ctx context.Context, rec *runregistry.Record, s *runregistry.Settlement) {
-	d, known := dialect.Lookup(rec.Dialect)
+	d, known := e.dialects.Lookup(rec.Dialect)
 	if !known || rec.Response == nil || !rec.Response.Stream || rec.LastSeq == 0 {
 		return
 	}

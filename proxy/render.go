@@ -48,7 +48,7 @@ const keepaliveEnvelope = "\n"
 
 // ownView is a run in its own format as the dialect allows it.
 func (h *Handler) ownView(rec *runregistry.Record) view {
-	d := dialectOf(rec)
+	d := h.deps.Engine.dialectOf(rec)
 	wire := d.WireFor(kindOf(rec.Format))
 	v := view{form: formOwn, follow: true, dialect: d, keepalive: wire.Keepalive, every: h.cfg.Keepalive}
 	if rec.Format == runregistry.FormatSSE {
@@ -63,14 +63,14 @@ func (h *Handler) ownView(rec *runregistry.Record) view {
 // controlView is an event stream with the gateway's events.
 func (h *Handler) controlView(rec *runregistry.Record) view {
 	return view{
-		form: formSSE, control: true, follow: true, ids: true, dialect: dialectOf(rec),
+		form: formSSE, control: true, follow: true, ids: true, dialect: h.deps.Engine.dialectOf(rec),
 		keepalive: keepaliveSSE, every: h.cfg.Keepalive,
 	}
 }
 
 // dialectOf returns the dialect of a record, generic while it is unknown.
-func dialectOf(rec *runregistry.Record) *dialect.Dialect {
-	if d, ok := dialect.Lookup(rec.Dialect); ok {
+func (e *Engine) dialectOf(rec *runregistry.Record) *dialect.Dialect {
+	if d, ok := e.dialects.Lookup(rec.Dialect); ok {
 		return d
 	}
 	return genericDialect

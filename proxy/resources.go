@@ -171,7 +171,7 @@ func (h *Handler) awaitLog(ctx context.Context, rec *runregistry.Record, after r
 // eventPage collects up to n envelopes and tells the position after them.
 func (h *Handler) eventPage(ctx context.Context, rec *runregistry.Record, after runregistry.Seq, n int, control bool, l links) ([]envelope, runregistry.Seq, runregistry.State, error) {
 	events := make([]envelope, 0, min(n, pageDefault))
-	d := dialectOf(rec)
+	d := h.deps.Engine.dialectOf(rec)
 	size := 0
 	for {
 		page, err := h.deps.Engine.store.Read(ctx, runregistry.PageQuery{Run: rec.ID, After: after})

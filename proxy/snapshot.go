@@ -87,7 +87,7 @@ func (e *Engine) snapshotOf(ctx context.Context, rec *runregistry.Record) json.R
 	if rec.State.Terminal() || rec.Snapshot != nil && rec.SnapshotSeq == rec.LastSeq {
 		return rec.Snapshot
 	}
-	d, ok := dialect.Lookup(rec.Dialect)
+	d, ok := e.dialects.Lookup(rec.Dialect)
 	if !ok || rec.Response == nil || !rec.Response.Stream {
 		return rec.Snapshot
 	}

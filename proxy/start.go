@@ -89,7 +89,7 @@ func (h *Handler) recognize(r *http.Request) dialect.Recognition {
 	if r.ContentLength > h.cfg.Limits.RequestBody {
 		return dialect.No
 	}
-	return dialect.Recognize(r, r.URL.Path)
+	return dialect.Recognize(r, r.URL.Path, h.own)
 }
 
 func isUpgrade(r *http.Request) bool {
@@ -309,7 +309,7 @@ func (h *Handler) presumedDialect(p *pump) *dialect.Dialect {
 	if p.told != nil && h.cfg.Dialect == autoDialect {
 		return p.told
 	}
-	d, _ := dialect.Lookup(h.expectedDialect(p.path))
+	d, _ := h.deps.Engine.dialects.Lookup(h.expectedDialect(p.path))
 	return d
 }
 

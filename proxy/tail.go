@@ -114,7 +114,7 @@ func (t *tail) unstreamed(ctx context.Context) tailEnd {
 	if t.rec.State != runregistry.Completed {
 		return t.finish(ctx)
 	}
-	if t.dialect = dialectOf(t.rec); !t.canFail() {
+	if t.dialect = t.h.deps.Engine.dialectOf(t.rec); !t.canFail() {
 		return tailAborted
 	}
 	t.out = t.out[:0]
@@ -210,7 +210,7 @@ func (t *tail) acquaint(ctx context.Context, page *runregistry.Page) (end tailEn
 // meet learns what upstream answered to a reader that came before the answer.
 func (t *tail) meet(ctx context.Context) {
 	if rec, err := t.h.deps.Engine.store.Load(ctx, t.rec.ID); err == nil {
-		t.rec, t.dialect = rec, dialectOf(rec)
+		t.rec, t.dialect = rec, t.h.deps.Engine.dialectOf(rec)
 	}
 }
 

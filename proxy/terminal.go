@@ -23,7 +23,7 @@ func (t *tail) finish(ctx context.Context) tailEnd {
 	if over {
 		return end
 	}
-	t.rec, t.dialect = rec, dialectOf(rec)
+	t.rec, t.dialect = rec, t.h.deps.Engine.dialectOf(rec)
 	t.out = t.out[:0]
 	switch {
 	case t.after >= rec.DeliveredEnd(t.control):

@@ -98,7 +98,7 @@ func FuzzRequests(f *testing.F) {
 		if control && dialect.RecognizeBody(path, []byte(body)) {
 			t.Errorf("%q %q: got a control call that starts a run", path, body)
 		}
-		if dialect.IsControl(r.Method, path, nil) && dialect.Recognize(r, path) != dialect.No {
+		if dialect.IsControl(r.Method, path, nil) && dialect.Recognize(r, path, nil) != dialect.No {
 			t.Errorf("%q: got a control path that is read", path)
 		}
 		for _, name := range append(dialect.Names(), "auto", "dify") {

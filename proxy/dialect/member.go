@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 )
 
@@ -28,14 +29,36 @@ func member(data []byte, name string) []byte {
 	}
 }
 
-// at follows the names of a path, which are joined by dots.
+// at follows the names and numbers of a path, which are joined by dots.
 func at(data []byte, path string) []byte {
 	for path != "" && data != nil {
 		var name string
 		name, path, _ = strings.Cut(path, ".")
-		data = member(data, name)
+		if data = skipSpace(data); len(data) > 0 && data[0] == '[' {
+			data = element(data, name)
+		} else {
+			data = member(data, name)
+		}
 	}
 	return data
+}
+
+// element returns the value at a place in an array, or nil.
+func element(data []byte, place string) []byte {
+	n, err := strconv.Atoi(place)
+	for ; err == nil; n-- {
+		value, rest := cutValue(skipSpace(data[1:]))
+		if len(value) == 0 || n < 0 {
+			return nil
+		}
+		if n == 0 {
+			return value
+		}
+		if data = skipSpace(rest); len(data) == 0 || data[0] != ',' {
+			return nil
+		}
+	}
+	return nil
 }
 
 // unquoted returns the content of a string without escapes.

@@ -26,12 +26,13 @@ const (
 // Recognize decides from everything but the body whether a request begins a
 // generation. Only a POST with a JSON body can; it does if its path is one at
 // which a known backend generates, or if it asks for a stream. The path is
-// given apart because the request's own may have been rewritten.
-func Recognize(r *http.Request, path string) Recognition {
+// given apart because the request's own may have been rewritten. Own is the
+// custom dialect of the configuration, or nil.
+func Recognize(r *http.Request, path string, own *Dialect) Recognition {
 	switch {
 	case r.Method != http.MethodPost, !hasJSON(r), isUpgrade(r.Header), IsControl(r.Method, path, nil):
 		return No
-	case generates(path), wantsStream(r.Header):
+	case generates(path), own != nil && own.generates(path), wantsStream(r.Header):
 		return Yes
 	default:
 		return Undecided

@@ -24,7 +24,7 @@ func request(method, path, contentType, body string, pairs ...string) *http.Requ
 
 // starts decides as the gateway does.
 func starts(r *http.Request, body string) bool {
-	switch dialect.Recognize(r, r.URL.Path) {
+	switch dialect.Recognize(r, r.URL.Path, nil) {
 	case dialect.Yes:
 		return !dialect.IsControl(r.Method, r.URL.Path, []byte(body))
 	case dialect.Undecided:
@@ -132,11 +132,11 @@ func TestOnlyUndecidedRequestsAreRead(t *testing.T) {
 		{"page", request("GET", "/", "", ""), dialect.No},
 		{"control call", request("POST", "/v1/responses/r/cancel", jsonType, "{}"), dialect.No},
 	} {
-		if got := dialect.Recognize(tt.r, tt.r.URL.Path); got != tt.want {
+		if got := dialect.Recognize(tt.r, tt.r.URL.Path, nil); got != tt.want {
 			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
 		}
 	}
-	if got := dialect.Recognize(request("POST", "/index.php", jsonType, "{}"), "/v1/messages"); got != dialect.Yes {
+	if got := dialect.Recognize(request("POST", "/index.php", jsonType, "{}"), "/v1/messages", nil); got != dialect.Yes {
 		t.Errorf("path given apart: got %v, want Yes", got)
 	}
 }
