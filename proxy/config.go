@@ -73,6 +73,7 @@ type Config struct {
 	NoSideEffects bool
 	Tools         Tools
 	Limits        Limits
+	Guard         Guard
 	// CORS are the origins that may use the route from a browser.
 	CORS []string
 

@@ -24,6 +24,7 @@ const (
 	codeTokenInvalid      code = "token_invalid"
 	codeScope             code = "insufficient_scope"
 	codeCSRF              code = "csrf_rejected"
+	codePrivileged        code = "privileged_field"
 	codeNotFound          code = "run_not_found"
 	codeMethod            code = "method_not_allowed"
 	codeNotAcceptable     code = "not_acceptable"
@@ -74,6 +75,7 @@ var kinds = map[code]kind{
 	codeTokenInvalid:      {status: http.StatusUnauthorized, title: "The credentials are not valid"},
 	codeScope:             {status: http.StatusForbidden, title: "The credentials are not good for this"},
 	codeCSRF:              {status: http.StatusForbidden, title: "The request comes from another site"},
+	codePrivileged:        {status: http.StatusForbidden, title: "The body has a field that clients may not send"},
 	codeNotFound:          {status: http.StatusNotFound, title: "There is no such run"},
 	codeMethod:            {status: http.StatusMethodNotAllowed, title: "The method is not allowed here"},
 	codeNotAcceptable:     {status: http.StatusNotAcceptable, title: "The run cannot be read in that format"},

@@ -45,6 +45,7 @@ type start struct {
 	origin       dialect.Origin
 	callable     bool // some call about its run may be made
 	wishes       dialect.Wishes
+	outgoing     []byte // the body for upstream, after the guard
 	asked        time.Time // when the run was asked for in the store
 }
 

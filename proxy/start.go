@@ -32,6 +32,9 @@ func (h *Handler) maybeStart(w http.ResponseWriter, r *http.Request, next Next) 
 			if body, whole, err = readBody(r, h.cfg.Limits.RequestBody); err != nil || !whole {
 				return h.unreadable(w, r, next, err)
 			}
+			if err := h.cfg.Guard.unambiguous(body); err != nil { // it could be taken for a start elsewhere
+				return h.answer(w, r, err)
+			}
 			if !gjson.ValidBytes(body) || !dialect.RecognizeBody(r.URL.Path, body) {
 				untouched(r, body)
 				return h.passThrough(w, r, next)
@@ -58,6 +61,9 @@ const defaultRoute = "default"
 func (h *Handler) unreadable(w http.ResponseWriter, r *http.Request, next Next, err error) error {
 	if err != nil {
 		return h.answer(w, r, &Problem{Code: codeMalformedRequest, Detail: "The request body ended early.", Err: err})
+	}
+	if h.cfg.Guard.on() { // padding must not lead around it
+		return h.answer(w, r, refuse(codeTooLarge, "The body is larger than request_body allows."))
 	}
 	return h.passThrough(w, r, next)
 }
@@ -86,7 +92,7 @@ func (h *Handler) recognize(r *http.Request) dialect.Recognition {
 	if len(h.cfg.Starts) > 0 || h.cfg.StartMatch != nil || !h.narrowed(r) || isUpgrade(r) {
 		return dialect.No
 	}
-	if r.ContentLength > h.cfg.Limits.RequestBody {
+	if r.ContentLength > h.cfg.Limits.RequestBody && !h.cfg.Guard.on() {
 		return dialect.No
 	}
 	return dialect.Recognize(r, r.URL.Path, h.own)
@@ -120,7 +126,7 @@ func (h *Handler) serveStart(w http.ResponseWriter, s *start, next Next, explici
 		switch {
 		case err != nil:
 			return &Problem{Code: codeMalformedRequest, Detail: "The request body ended early.", Err: err}
-		case !whole && explicit:
+		case !whole && (explicit || h.cfg.Guard.on()):
 			return refuse(codeTooLarge, "The body is larger than request_body allows.")
 		case !whole:
 			h.withdrawCORS(w.Header())
@@ -132,6 +138,10 @@ func (h *Handler) serveStart(w http.ResponseWriter, s *start, next Next, explici
 		untouched(s.r, s.body)
 		h.withdrawCORS(w.Header())
 		return pass(h.passThrough(w, s.r, next))
+	}
+	var err error
+	if s.outgoing, err = h.cfg.Guard.check(s.r.URL, s.body); err != nil {
+		return err
 	}
 	if err := h.readStart(s); err != nil {
 		return err
@@ -323,7 +333,7 @@ var stripUpstream = []string{
 // prepareUpstream gives the detached request its body and its fields. GetBody
 // stays nil: net/http must not be able to replay the request.
 func (h *Handler) prepareUpstream(r *http.Request, s *start) {
-	setBody(r, s.body)
+	setBody(r, s.outgoing)
 	for _, name := range stripUpstream {
 		r.Header.Del(name)
 	}

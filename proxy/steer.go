@@ -67,6 +67,10 @@ func (h *Handler) serveSteer(w http.ResponseWriter, r *http.Request, id string) 
 	case !whole:
 		return refuse(codeTooLarge, "The body is larger than request_body allows.")
 	}
+	outgoing, err := h.cfg.Guard.check(r.URL, body)
+	if err != nil {
+		return err
+	}
 	key, err := idempotencyKey(r.Header)
 	if err == nil && key == "" {
 		err = refuse(codeKeyMissing, "Send an Idempotency-Key, a new one for each new input.")
@@ -78,7 +82,7 @@ func (h *Handler) serveSteer(w http.ResponseWriter, r *http.Request, id string) 
 	if err != nil {
 		return err
 	}
-	if err := h.steerOnce(r, rec, key, body); err != nil {
+	if err := h.steerOnce(r, rec, key, body, outgoing); err != nil {
 		return err
 	}
 	noStore(w.Header())
@@ -88,7 +92,7 @@ func (h *Handler) serveSteer(w http.ResponseWriter, r *http.Request, id string) 
 
 // steerOnce steers under a key, or returns what came of the first request with
 // it.
-func (h *Handler) steerOnce(r *http.Request, rec *runregistry.Record, key string, body []byte) error {
+func (h *Handler) steerOnce(r *http.Request, rec *runregistry.Record, key string, body, outgoing []byte) error {
 	all := &h.deps.Engine.steers
 	name := digest([]byte(rec.ID), []byte(key))
 	st, first := all.begin(name, digest(body), h.cfg.Deadline)
@@ -103,7 +107,7 @@ func (h *Handler) steerOnce(r *http.Request, rec *runregistry.Record, key string
 		}
 		return st.err
 	}
-	sent, err := h.steer(r, rec, body)
+	sent, err := h.steer(r, rec, outgoing)
 	if !sent {
 		all.drop(name, st) // it may be tried again
 	}
