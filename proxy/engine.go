@@ -197,8 +197,8 @@ func (e *Engine) local(id runregistry.RunID) *pump {
 }
 
 // stop is the Stop command: it is stored first and then carried out.
-func (e *Engine) stop(ctx context.Context, id runregistry.RunID, why runregistry.Reason, by lender) (*runregistry.Record, error) {
-	rec, err := e.store.Stop(ctx, id, why)
+func (e *Engine) stop(ctx context.Context, id runregistry.RunID, by lender) (*runregistry.Record, error) {
+	rec, err := e.store.Stop(ctx, id, "")
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +266,7 @@ func (e *Engine) readerLeft(id runregistry.RunID) {
 		if n, err := e.store.Readers(p.ctx, id); err != nil || n > 0 {
 			return
 		}
-		if _, err := e.stop(p.ctx, id, "", nil); err != nil {
+		if _, err := e.stop(p.ctx, id, nil); err != nil {
 			e.log.Warn("stopping an abandoned run failed", slog.String("run_id", string(id)), slog.Any("error", err))
 		}
 	})

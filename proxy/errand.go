@@ -130,13 +130,12 @@ func (b *bearings) values(vars map[string]string) func(string) (string, bool) {
 		case "start_path":
 			v = b.origin.Path
 		default:
-			if member, ok := strings.CutPrefix(name, memberPrefix); ok {
-				v = string(b.origin.Fields[member])
-			} else {
-				v = vars[name]
-				_, known := vars[name]
+			member, isMember := strings.CutPrefix(name, memberPrefix)
+			if !isMember {
+				v, known := vars[name]
 				return v, known // a prefix may be empty
 			}
+			v = string(b.origin.Fields[member])
 		}
 		return v, v != ""
 	}

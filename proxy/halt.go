@@ -72,7 +72,7 @@ func (p *pump) haltLocked(by lender) {
 		return
 	}
 	p.halt.deadline = time.Now().Add(p.cfg.CancelDeadline)
-	p.halt.stream, p.halt.endStream = context.WithCancel(p.ctx)
+	p.halt.stream, p.halt.endStream = context.WithCancel(p.ctx) //nolint:fatcontext // once per run
 	p.halt.news, p.halt.answered, p.halt.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	go p.carryOut(g)
 }

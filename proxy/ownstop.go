@@ -24,7 +24,7 @@ func (h *Handler) serveOwnStop(w http.ResponseWriter, r *http.Request, next Next
 	engine := h.deps.Engine
 	p := engine.local(rec.ID)
 	span := h.startStopSpan(r, rec.ID)
-	rec, err := engine.stop(r.Context(), rec.ID, "", h.lendWhole(r))
+	rec, err := engine.stop(r.Context(), rec.ID, h.lendWhole(r))
 	if err == nil {
 		rec, err = h.awaitStop(r, p, rec)
 	}
@@ -107,22 +107,22 @@ func (p *pump) reply() *reply {
 // writeOr writes the backend's own answer, a refusal too: it is the backend's
 // resource that was called. Where it was not asked it is what a backend says
 // that takes the call.
-func (a *reply) writeOr(w http.ResponseWriter, r *http.Request, rec *runregistry.Record) {
-	if a != nil {
-		if kind := a.header.Get("Content-Type"); kind != "" {
+func (r *reply) writeOr(w http.ResponseWriter, asked *http.Request, rec *runregistry.Record) {
+	if r != nil {
+		if kind := r.header.Get("Content-Type"); kind != "" {
 			w.Header().Set("Content-Type", kind)
 		}
-		w.WriteHeader(a.status)
-		w.Write(a.body)
+		w.WriteHeader(r.status)
+		w.Write(r.body)
 		return
 	}
 	status, body := http.StatusAccepted, []byte(nil)
 	if d, known := dialect.Lookup(rec.Dialect); known {
-		status, body = d.Taken(r.URL.EscapedPath(), rec.UpstreamID, rec.State.Terminal())
+		status, body = d.Taken(asked.URL.EscapedPath(), rec.UpstreamID, rec.State.Terminal())
 	}
 	if len(body) > 0 {
 		w.Header().Set("Content-Type", "application/json")
 	}
 	w.WriteHeader(status)
-	w.Write(body)
+	w.Write(body) //nolint:gosec // JSON, and said to be
 }

@@ -234,7 +234,7 @@ func (h *Handler) serveCancel(w http.ResponseWriter, r *http.Request, id string)
 // cancelRun carries a Stop out and tells what it led to so far.
 func (h *Handler) cancelRun(w http.ResponseWriter, r *http.Request, id runregistry.RunID) error {
 	span := h.startStopSpan(r, id)
-	rec, err := h.deps.Engine.stop(r.Context(), id, "", h.lend(r))
+	rec, err := h.deps.Engine.stop(r.Context(), id, h.lend(r))
 	if err == nil && !rec.State.Terminal() {
 		ctx, cancel := context.WithTimeout(r.Context(), waitOf(r))
 		if now, waited := h.deps.Engine.settled(ctx, id); !errors.Is(waited, runregistry.ErrUnavailable) {
@@ -295,7 +295,7 @@ func (h *Handler) deleteRun(w http.ResponseWriter, r *http.Request, rec *runregi
 		if (err != nil || !force) && rec.State != runregistry.Queued {
 			return runregistry.ErrRunActive
 		}
-		stopped, err := engine.stop(r.Context(), rec.ID, "", h.lend(r))
+		stopped, err := engine.stop(r.Context(), rec.ID, h.lend(r))
 		if err != nil {
 			return err
 		}
