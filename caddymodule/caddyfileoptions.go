@@ -37,6 +37,7 @@ var handlerOptions = map[string]option[*Handler]{
 	"on_disconnect":           {parse: parseOnDisconnect},
 	"cancel":                  {parse: cancelOption.parse(func(h *Handler) **Call { return &h.Cancel })},
 	"steer":                   {parse: steerOption.parse(func(h *Handler) **Call { return &h.Steer })},
+	"reattach":                {parse: reattachOption.parse(func(h *Handler) **Call { return &h.Reattach })},
 	"status":                  {parse: statusOption.parse(func(h *Handler) **Call { return &h.Status })},
 	"cancel_deadline":         {parse: duration(func(h *Handler) *caddy.Duration { return &h.CancelDeadline })},
 	"deadline":                {parse: duration(func(h *Handler) *caddy.Duration { return &h.Deadline })},

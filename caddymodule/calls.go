@@ -16,7 +16,7 @@ import (
 // Call says how a call about a run reaches the backend.
 type Call struct {
 	// `auto` leaves it to the dialect; `close` (for cancel) closes the connection
-	// instead, `off` (for status) asks nothing. Default: auto, or the call below
+	// instead, `off` (for status and reattach) makes no call. Default: auto, or the call below
 	// if there is one.
 	Kind string `json:"kind,omitempty"`
 
@@ -26,7 +26,9 @@ type Call struct {
 	// The path of the call, which goes through the handlers that follow, or an
 	// absolute URL. `{upstream_id}`, `{upstream_run_id}`, `{conversation_id}` and
 	// `{run_id}` are one escaped segment each, `{start_path}` is the path of the
-	// request that started the run. The scheme and the host of a URL have no
+	// request that started the run. For reattach, `{position}` is upstream's own
+	// name of the last frame that arrived; without it that goes in the field
+	// Last-Event-ID. The scheme and the host of a URL have no
 	// placeholders.
 	Target string `json:"target,omitempty"`
 
@@ -40,6 +42,7 @@ type callOption struct {
 	name, none string // the word for no call, if there is one
 	word       string // before method and target, if any
 	methods    []string
+	variables  []string // beside those of all calls
 	allowed    string
 }
 
@@ -53,6 +56,10 @@ var (
 	}
 	statusOption = callOption{
 		name: "status", none: "off", methods: []string{"GET", "POST"}, allowed: "auto, off, <method> <path or URL>",
+	}
+	reattachOption = callOption{
+		name: "reattach", none: "off", methods: []string{"GET", "POST"}, variables: []string{"position"},
+		allowed: "auto, off, <method> <path or URL>",
 	}
 )
 
@@ -101,7 +108,14 @@ func (o callOption) parse(field func(*Handler) **Call) func(*Handler, *block) er
 // callVariables are the placeholders of a target.
 var callVariables = []string{"upstream_id", "upstream_run_id", "conversation_id", "run_id", "start_path"}
 
-const targetAllowed = "a path such as /runs/{upstream_id}/cancel, or an http or https URL; placeholders are {upstream_id}, {upstream_run_id}, {conversation_id}, {run_id} and {start_path}, not in scheme and host"
+func (o callOption) targetAllowed() string {
+	var names strings.Builder
+	for _, name := range slices.Concat(callVariables, o.variables) {
+		names.WriteString(" {" + name + "}")
+	}
+	return "a path such as /runs/{upstream_id}/" + o.name + ", or an http or https URL; the placeholders are" +
+		names.String() + ", and none stands in scheme and host"
+}
 
 // check looks at one option; a nil call is not set.
 func (o callOption) check(c *Call) error {
@@ -120,8 +134,8 @@ func (o callOption) check(c *Call) error {
 	if !slices.Contains(o.methods, c.Method) {
 		errs = append(errs, wrong(o.name, c.Method, "the methods "+strings.Join(o.methods, ", ")))
 	}
-	if !isTarget(c.Target) || !isLiteralOrigin(c.Target) {
-		errs = append(errs, wrong(o.name, c.Target, targetAllowed))
+	if !o.isTarget(c.Target) || !isLiteralOrigin(c.Target) {
+		errs = append(errs, wrong(o.name, c.Target, o.targetAllowed()))
 	}
 	return errors.Join(append(errs, o.checkHeaders(c))...)
 }
@@ -146,9 +160,9 @@ func (o callOption) checkHeaders(c *Call) error {
 
 // isTarget reports whether a template is a path or an absolute URL with
 // placeholders that are known and stand where they may.
-func isTarget(target string) bool {
+func (o callOption) isTarget(target string) bool {
 	for _, name := range proxy.Variables(target) {
-		if !slices.Contains(callVariables, name) {
+		if !slices.Contains(callVariables, name) && !slices.Contains(o.variables, name) {
 			return false
 		}
 		value := "x"

@@ -124,6 +124,11 @@ type Handler struct {
 	// your own. Default: auto.
 	Status *Call `json:"status,omitempty"`
 
+	// The call that is answered by the rest of a run's stream, for when its
+	// connection broke or the gateway that read it is gone: `auto` by the
+	// dialect's own if there is one, `off`, or a call of your own. Default: auto.
+	Reattach *Call `json:"reattach,omitempty"`
+
 	// How long a Stop waits for the backend. Default: 30s.
 	CancelDeadline caddy.Duration `json:"cancel_deadline,omitempty"`
 
@@ -301,10 +306,20 @@ func (h *Handler) open() (*proxy.Handler, error) {
 	return p, err
 }
 
+// Cleanup implements [caddy.CleanerUpper]. What follows this handler is gone
+// with its configuration. Caddy also calls it when Provision failed half-way.
+func (h *Handler) Cleanup() error {
+	h.giveKeysBack()
+	if p := h.served.Load(); p != nil {
+		p.Retire()
+	}
+	return nil
+}
+
 // Interface guards.
 var (
+	_ caddy.CleanerUpper          = (*Handler)(nil)
 	_ caddy.Provisioner           = (*Handler)(nil)
 	_ caddy.Validator             = (*Handler)(nil)
-	_ caddy.CleanerUpper          = (*Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
 )

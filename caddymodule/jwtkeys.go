@@ -129,16 +129,14 @@ func (h *Handler) loadRemote(url string) (keyset.Set, error) {
 	return set, nil
 }
 
-// Cleanup gives the key sets back. Caddy also calls it when Provision failed
-// half-way.
-func (h *Handler) Cleanup() error {
+// giveKeysBack gives the key sets back.
+func (h *Handler) giveKeysBack() {
 	for _, url := range h.remotes {
 		if _, err := remoteKeys.Delete(url); err != nil {
 			h.log.Warn("closing a key set failed", slog.Any("error", err))
 		}
 	}
 	h.remotes = nil
-	return nil
 }
 
 // expandOption resolves the placeholders of an option. One that is empty or unknown

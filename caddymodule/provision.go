@@ -175,7 +175,7 @@ func (h *Handler) config() proxy.Config {
 	c.Match, c.StartMatch = h.match, h.startMatch
 	c.Release, c.Resource = h.AgentRelease, h.ResourceScope
 	c.ReplayHeaders, c.CORS = h.ReplayHeaders, h.CORS
-	c.Cancel, c.Steer, c.Status = h.Cancel.way(), h.Steer.way(), h.Status.way()
+	c.Cancel, c.Steer, c.Status, c.Join = h.Cancel.way(), h.Steer.way(), h.Status.way(), h.Reattach.way()
 	if h.Tools != nil {
 		c.Tools = proxy.Tools{ReadOnly: h.Tools.ReadOnly, Idempotent: h.Tools.Idempotent}
 	}

@@ -54,11 +54,14 @@ type Config struct {
 	// connection. Status asks how a run stands whose stream does not tell, and
 	// Steer brings it further input.
 	Cancel, Status, Steer Way
-	CancelDeadline        time.Duration
-	Deadline              time.Duration
-	HeaderTimeout         time.Duration
-	StreamIdle            time.Duration
-	FrameIdle             time.Duration
+	// Join is the call that is answered by the rest of a run's stream; see
+	// [dialect.Calls].
+	Join           Way
+	CancelDeadline time.Duration
+	Deadline       time.Duration
+	HeaderTimeout  time.Duration
+	StreamIdle     time.Duration
+	FrameIdle      time.Duration
 	// Keepalive is the silence towards a reader after which it gets a sign of
 	// life; 0 is off.
 	Keepalive time.Duration
@@ -91,6 +94,9 @@ type StartPattern struct {
 	Method string
 	Path   string
 }
+
+// route is the name of runs that the pattern starts.
+func (p StartPattern) route() string { return p.Method + " " + p.Path }
 
 // Source is one place of a request where an id may stand.
 type Source struct {

@@ -38,11 +38,12 @@ type Engine struct {
 	closing context.Context //nolint:containedctx // the engine's own life
 	abandon context.CancelFunc
 
+	routes routes
+
 	pumps sync.WaitGroup
 	// errands are calls that nobody waits for; Close ends them.
 	errands sync.WaitGroup
 	steers  steers
-	routes  routes
 	// lastCalls are the runs of unknown outcome that were cancelled upstream.
 	lastCalls paths
 
@@ -159,6 +160,11 @@ func (e *Engine) enrol(p *pump) bool {
 // launch runs an enrolled pump until its run is settled.
 func (e *Engine) launch(p *pump) {
 	e.metrics.runStarted()
+	e.pump(p)
+}
+
+// pump lets a pump loose that is counted.
+func (e *Engine) pump(p *pump) {
 	go func() {
 		defer e.pumps.Done()
 		p.run()

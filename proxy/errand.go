@@ -38,6 +38,7 @@ type errand struct {
 	contentType    string               // empty: JSON, if there is a body
 	key            string               // its idempotency key, or empty
 	header         http.Header          // of an absolute URL
+	after          string               // Last-Event-ID
 	own            *dialect.ControlCall // nil for a configured call
 }
 
@@ -56,9 +57,11 @@ type bearings struct {
 	conversation runregistry.ConversationID
 	upstream     string // upstream's id of the run, once known
 	// thread is upstream's id of the conversation; empty when only we have one.
-	thread  string
-	origin  dialect.Origin
-	dialect *dialect.Dialect // nil when not known
+	thread string
+	// position is where the stream is joined.
+	position string
+	origin   dialect.Origin
+	dialect  *dialect.Dialect // nil when not known
 }
 
 // cancel is the call that stops the run.
@@ -87,6 +90,35 @@ func bearingsOf(rec *runregistry.Record) bearings {
 	}
 	return b
 }
+
+// join is the call that is answered by what follows a position in the run's
+// stream.
+func (b *bearings) join(way *Way, position string) (*errand, error) {
+	at := *b
+	at.position = position
+	calls, _ := b.dialect.CallsOf(&b.origin)
+	own := calls != nil && calls.Join != nil
+	if own && !b.origin.Allows(calls.Join) && !way.configured() {
+		return nil, errNoWay
+	}
+	e, err := at.errand(way, func(c *dialect.Calls) *dialect.ControlCall { return c.Join })
+	if err != nil {
+		return nil, err
+	}
+	e.accept = acceptStream
+	switch {
+	case way.configured() && own && e.method == calls.Join.Method:
+		var body string
+		body, err = replace(calls.Join.Body, at.values(nil), jsonValue)
+		e.body = []byte(body)
+	case way.configured() && !strings.Contains(way.Target, "{position}"), e.own != nil && e.own.ByEventID:
+		e.after = position
+	}
+	return e, err
+}
+
+// acceptStream is what a call that joins a stream asks for.
+const acceptStream = "text/event-stream"
 
 // errand fills in a call: the configured one, else the dialect's own. The
 // error is [errNoWay], [errUnknownVariable], or [errUnsafeValue].
@@ -129,6 +161,8 @@ func (b *bearings) values(vars map[string]string) func(string) (string, bool) {
 			v = b.thread
 		case "start_path":
 			v = b.origin.Path
+		case "position":
+			v = b.position
 		default:
 			member, isMember := strings.CutPrefix(name, memberPrefix)
 			if !isMember {
@@ -155,9 +189,11 @@ func textOf(name, v string) string {
 
 // jsonValue is a variable as a JSON value.
 func jsonValue(name, v string) (string, error) {
-	if strings.HasPrefix(name, memberPrefix) {
+	if strings.HasPrefix(name, memberPrefix) || name == "position" && isNumber(v) {
 		return v, nil
 	}
 	text, err := json.Marshal(v)
 	return string(text), err
 }
+
+func isNumber(v string) bool { return gjson.Valid(v) && gjson.Parse(v).Type == gjson.Number }

@@ -114,6 +114,9 @@ func (e *errand) dress(r *http.Request) *http.Request {
 	if accept == "" {
 		accept = "application/json"
 	}
+	if e.after != "" {
+		r.Header[headerLastEventID] = []string{e.after}
+	}
 	r.Header["Accept"], r.Header["Accept-Encoding"] = []string{accept}, []string{"identity"}
 	return r
 }
@@ -236,6 +239,11 @@ func (g *ground) persist(ctx context.Context, e *errand) (*reply, error) {
 			return answer, errors.Join(err, context.Cause(ctx))
 		}
 	}
+}
+
+// detached is the root of the contexts of a run's calls.
+func detached() context.Context {
+	return context.WithValue(context.Background(), insideKey{}, true)
 }
 
 // nextKey is where a request for one of our resources carries the handlers

@@ -44,8 +44,14 @@ func New(cfg Config, deps Deps) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading cors: %w", err)
 	}
-	return &Handler{cfg: cfg, deps: deps, own: own, crossSite: crossSite, origins: origins}, nil
+	h := &Handler{cfg: cfg, deps: deps, own: own, crossSite: crossSite, origins: origins}
+	deps.Engine.routes.register(h)
+	return h, nil
 }
+
+// Retire tells that the configuration of the handler has ended: calls about
+// runs no longer go its way.
+func (h *Handler) Retire() { h.deps.Engine.routes.forget(h) }
 
 // ServeHTTP serves a run resource, starts or re-attaches to a run, or hands
 // the request to next untouched.
@@ -58,6 +64,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next Next) e
 	}
 	ours, serve := h.route(r)
 	if ours {
+		h.noteWay(r, next)
 		if h.crossOrigin(w, r) {
 			return nil
 		}

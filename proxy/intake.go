@@ -44,6 +44,7 @@ func (p *pump) answer(status int) {
 	p.cutter = frame.New(kind, p.cfg.Limits.Frame)
 	p.sink = frame.Sink{Frame: p.take}
 	p.learnUpstreamID(dialect.RunIDFromHeader(p.header))
+	p.prepareJoin()
 	p.note(func(pr *runregistry.Progress) {
 		pr.Response = p.response()
 		pr.Format = formatOf(kind, p.header)
@@ -208,6 +209,9 @@ func (p *pump) take(f *frame.Frame) error {
 		if !p.detected {
 			p.detect(f)
 		}
+		if !p.passes(f) {
+			return nil
+		}
 		facts := p.reader.Read(f)
 		p.learn(facts)
 		if p.halt.begun {
@@ -239,6 +243,7 @@ func (p *pump) detect(f *frame.Frame) {
 	}
 	p.dialect, p.reader, p.fold = found, found.ReaderOf(p.own), newFolding(found, p.kind)
 	p.bearings.dialect = found
+	p.prepareJoin()
 	p.note(func(pr *runregistry.Progress) { pr.Dialect = found.Name })
 }
 
@@ -341,7 +346,11 @@ func (p *pump) committed(last runregistry.Seq, b *runregistry.Batch) {
 		p.bytes += int64(len(p.batch.buf))
 		p.engine.metrics.framesStored(n, len(p.batch.buf))
 	}
+	if b.Position != "" {
+		p.join.stored = b.Position
+	}
 	if p.mirror != nil {
+		p.mirror.Position = p.join.stored
 		p.mirror.Advance(b.Progress)
 		p.mirror.Grow(len(b.Frames), int64(len(p.batch.buf)), p.lastByte)
 		p.window.add(last, b.Frames)

@@ -172,6 +172,9 @@ func (k *keeper) bury(ctx context.Context, id runregistry.RunID) error {
 		k.done.Go(func() { k.finishStop(ctx, lease, rec) }) // a heartbeat must not wait for an upstream
 		return nil
 	}
+	if k.engine.adopt(lease, rec) {
+		return nil
+	}
 	return k.settle(ctx, lease, rec, orphaned(rec))
 }
 

@@ -4,70 +4,28 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 )
 
-// routes are the ways to the backends that runs of this process have taken, by
-// realm and route: for calls about runs that another process has left behind.
-// They hold nothing of the callers.
-type routes struct {
-	mu  sync.Mutex // guards all
-	all map[string]route
-}
-
-type route struct {
-	ground *ground
-	cfg    *Config
-}
-
-// maxRoutes bounds the ways that are remembered: a realm may be a host name that
-// a stranger chose.
-const maxRoutes = 1000
-
-func routeName(realm, name string) string { return realm + "\x00" + name }
-
-// took remembers the way of a run.
-func (s *routes) took(rec *runregistry.Record, g *ground, cfg *Config) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	name := routeName(rec.Subject.Realm, rec.Route)
-	if _, known := s.all[name]; !known && len(s.all) >= maxRoutes {
-		return
-	}
-	if s.all == nil {
-		s.all = make(map[string]route)
-	}
-	s.all[name] = route{g.bare(), cfg}
-}
-
-// of returns the way that earlier runs on the route of a run took.
-func (s *routes) of(rec *runregistry.Record) (route, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, ok := s.all[routeName(rec.Subject.Realm, rec.Route)]
-	return r, ok
-}
-
 // burial is how a run that was being stopped ends whose owner died: the call is
 // sent again where there is a way to, and what came of the first one is not
 // known. Nil where there is none. The deadline counts from the Stop.
 func (e *Engine) burial(ctx context.Context, rec *runregistry.Record, limit time.Duration) *runregistry.Settlement {
-	way, ok := e.routes.of(rec)
+	h, way, ok := e.routes.of(rec)
 	if !ok {
 		return nil
 	}
 	at := bearingsOf(rec)
-	call, err := at.cancel(&way.cfg.Cancel)
-	if err != nil {
+	call, err := at.cancel(&h.cfg.Cancel)
+	if err != nil || !way.reaches(call) {
 		return nil
 	}
-	left := max(time.Until(rec.Cancel.RequestedAt.Add(way.cfg.CancelDeadline)), callTimeout)
+	left := max(time.Until(rec.Cancel.RequestedAt.Add(h.cfg.CancelDeadline)), callTimeout)
 	ctx, cancel := context.WithTimeout(ctx, min(limit, left))
 	defer cancel()
-	answer, err := way.ground.persist(ctx, call)
+	answer, err := way.persist(ctx, call)
 	return &runregistry.Settlement{State: runregistry.Cancelled, Upstream: confirmationOf(call, answer, err)}
 }
 

@@ -57,6 +57,11 @@ func (h *Handler) pseudonym(c authz.Caller) string {
 	return authz.Pseudonym(h.deps.Engine.logKey, c.Subject)
 }
 
+// callerOf is the caller that a run belongs to.
+func callerOf(s runregistry.Subject) authz.Caller {
+	return authz.Caller{Subject: authz.Subject{Tenant: s.Tenant, Issuer: s.Issuer, Sub: s.Sub}, Known: true}
+}
+
 // aboutRun names a run for placeholders.
 func aboutRun(r *runregistry.Record, s runregistry.State, subject string) About {
 	return About{

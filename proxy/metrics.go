@@ -29,6 +29,7 @@ const (
 	metricReaped       = "caddy_agent_runs_reaped_total"
 	metricRepaired     = "caddy_agent_runs_tails_repaired_total"
 	metricRestored     = "caddy_agent_runs_restored_total"
+	metricReattached   = "caddy_agent_runs_reattached_total"
 	metricStoreErrors  = "caddy_agent_runs_store_errors_total"
 )
 
@@ -52,6 +53,7 @@ type Metrics struct {
 	reaped       prometheus.Counter
 	repaired     prometheus.Counter
 	restored     prometheus.Counter
+	reattached   prometheus.Counter
 	storeErrors  *prometheus.CounterVec
 }
 
@@ -74,6 +76,7 @@ func NewMetrics() *Metrics {
 		outputTokens: counter(metricOutputTokens, "Output tokens that backends reported."),
 		reaped:       counter(metricReaped, "Runs of dead owners that this process settled."),
 		repaired:     counter(metricRepaired, "Lost tails that were stored again from the owner's window."),
+		reattached:   counter(metricReattached, "Upstream streams that were joined again."),
 		restored:     counter(metricRestored, "Runs that were written again into a store that had lost them."),
 		storeErrors:  counters(metricStoreErrors, "Heartbeats that the store did not answer, by step.", "step"),
 	}
@@ -112,7 +115,7 @@ func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.started, m.finished, m.active, m.readers, m.frames, m.frameBytes, m.firstFrame, m.duration,
 		m.resumes, m.repeats, m.stops, m.refusals, m.inputTokens, m.outputTokens,
-		m.reaped, m.repaired, m.restored, m.storeErrors,
+		m.reaped, m.repaired, m.restored, m.reattached, m.storeErrors,
 	}
 }
 
@@ -167,4 +170,5 @@ func (m *Metrics) resumed(result string) { m.resumes.WithLabelValues(result).Inc
 func (m *Metrics) runReaped(*runregistry.Record) { m.reaped.Inc() }
 func (m *Metrics) tailRepaired()                 { m.repaired.Inc() }
 func (m *Metrics) runRestored()                  { m.restored.Inc() }
+func (m *Metrics) runReattached()                { m.reattached.Inc() }
 func (m *Metrics) storeFailed(step string)       { m.storeErrors.WithLabelValues(step).Inc() }

@@ -104,6 +104,8 @@ type pump struct {
 	settled  chan struct{} // made by the first settle, closed at its end
 	bearings bearings
 	halt     halting
+	join     joining
+	before   int // streams that earlier owners joined
 	// inquiring: the stream is over and the backend is asked how it ended.
 	inquiring bool
 }
@@ -142,9 +144,21 @@ func (p *pump) run() {
 	defer p.cancel(nil)
 	unguard := context.AfterFunc(p.ctx, p.startGuard)
 	p.startWatchdog()
-	end := p.dispatch()
+	end := p.begin()
+	for found := true; found; {
+		end, found = p.rejoin(end)
+	}
 	unguard()
 	p.finish(end)
+}
+
+// begin reads the stream that a run begins with: the answer to its dispatch. A
+// run that was taken over has lost it.
+func (p *pump) begin() ending {
+	if p.join.adopted {
+		return ending{aborted: true}
+	}
+	return p.dispatch()
 }
 
 // ending is how the next handler came back.
@@ -241,6 +255,9 @@ func (p *pump) settle(end ending) {
 	}
 	defer close(settled)
 	s := p.conclude(end)
+	if s.Reason == runregistry.ReasonGatewayStopped && p.handBack() {
+		return
+	}
 	p.commitSettlement(&s)
 }
 

@@ -122,7 +122,10 @@ func cancelOf(r *runregistry.Record) cancelDoc {
 }
 
 func upstreamOf(r *runregistry.Record) upstreamDoc {
-	doc := upstreamDoc{Dialect: r.Dialect, ID: optional(r.UpstreamID)}
+	doc := upstreamDoc{
+		Dialect: r.Dialect, ID: optional(r.UpstreamID),
+		Reattachable: !r.State.Terminal() && r.Position != "", Reattached: r.Reattached,
+	}
 	if r.Dialect == "" {
 		doc.Dialect = genericDialect.Name
 	}

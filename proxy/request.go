@@ -39,11 +39,11 @@ type start struct {
 	own          string // what the client calls its run, if it does
 	attempt      int    // under the key; 0 is the last
 	confirmed    bool   // effects may happen again
+	origin       dialect.Origin
+	callable     bool // there may be calls about the run
 	fingerprint  runregistry.Digest
 	implicit     runregistry.Digest
 	links        links
-	origin       dialect.Origin
-	callable     bool // some call about its run may be made
 	wishes       dialect.Wishes
 	outgoing     []byte // the body for upstream, after the guard
 	asked        time.Time // when the run was asked for in the store

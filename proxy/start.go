@@ -76,7 +76,7 @@ func (h *Handler) explicitStart(r *http.Request) (route string, ok bool) {
 	}
 	for _, p := range h.cfg.Starts {
 		if p.matches(r) {
-			return p.Method + " " + p.Path, !dialect.IsControl(r.Method, r.URL.Path, nil)
+			return p.route(), !dialect.IsControl(r.Method, r.URL.Path, nil)
 		}
 	}
 	if h.cfg.StartMatch != nil && h.cfg.StartMatch(r) {
@@ -261,6 +261,7 @@ func (h *Handler) begin(s *start, decision *runregistry.Decision, next Next) (*p
 	if engine.keeper != nil {
 		p.mirror = rec
 	}
+	h.noteWay(s.r, next)
 	engine.launch(p)
 	engine.started.add(s.r.URL.Path)
 	return p, nil
@@ -275,10 +276,10 @@ func (h *Handler) giveUp(ctx context.Context, l runregistry.Lease, why runregist
 
 // newPump detaches everything a run needs from the request that starts it.
 func (h *Handler) newPump(s *start, decision *runregistry.Decision, next Next) *pump {
-	ctx, cancel := context.WithCancelCause(context.WithValue(context.Background(), insideKey{}, true))
+	ctx, cancel := context.WithCancelCause(detached())
 	rec := decision.Record
 	about := aboutRun(rec, runregistry.Running, h.pseudonym(s.caller))
-	ctx, span := h.startRunSpan(ctx, s.r, rec)
+	ctx, span := h.startRunSpan(ctx, s.r.Context(), rec)
 	request := h.deps.Host.Detach(ctx, s.r, about)
 	h.prepareUpstream(request, s)
 	h.mark(request, rec.ID)
@@ -296,7 +297,6 @@ func (h *Handler) newPump(s *start, decision *runregistry.Decision, next Next) *
 	}
 	if s.callable {
 		p.ground = newGround(h.deps.Host, h.detachBare(ctx, s, about), next, about)
-		h.deps.Engine.routes.took(rec, p.ground, p.cfg)
 		p.bearings.dialect = h.presumedDialect(p)
 		if s.named {
 			p.bearings.thread = string(rec.Conversation)

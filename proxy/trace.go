@@ -62,9 +62,10 @@ func (h *Handler) tracerFor(ctx context.Context) trace.Tracer {
 // its own, linked from the requests that concern it.
 type runSpan struct{ trace.Span }
 
-func (h *Handler) startRunSpan(ctx context.Context, r *http.Request, rec *runregistry.Record) (context.Context, runSpan) {
-	requester := trace.SpanContextFromContext(r.Context())
-	ctx, span := h.tracerFor(r.Context()).Start(ctx, spanRun,
+// startRunSpan begins the span of a run for the request whose context is from.
+func (h *Handler) startRunSpan(ctx, from context.Context, rec *runregistry.Record) (context.Context, runSpan) {
+	requester := trace.SpanContextFromContext(from)
+	ctx, span := h.tracerFor(from).Start(ctx, spanRun,
 		trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithLinks(trace.Link{SpanContext: requester}),
 		trace.WithAttributes(attrRunID.String(string(rec.ID)), attrRoute.String(rec.Route),

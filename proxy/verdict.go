@@ -45,7 +45,7 @@ func (p *pump) judge(end ending) runregistry.Settlement {
 	case p.status == 0:
 		return p.judgeUnanswered(end)
 	case end.aborted || end.err != nil:
-		return failed(runregistry.ReasonUpstreamTruncated)
+		return p.judgeBroken()
 	case p.status >= http.StatusBadRequest:
 		return p.judgeStatus()
 	case p.facts.outcome != dialect.OutcomeNone:
@@ -53,8 +53,17 @@ func (p *pump) judge(end ending) runregistry.Settlement {
 	case !p.stream || p.dialect.CleanEnd:
 		return runregistry.Settlement{State: runregistry.Completed}
 	default:
-		return failed(runregistry.ReasonUpstreamTruncated)
+		return p.judgeBroken()
 	}
+}
+
+// judgeBroken: the stream did not say how it ended. What became of one that the
+// owner lost with its life, nobody knows.
+func (p *pump) judgeBroken() runregistry.Settlement {
+	if p.join.adopted && p.join.times == 0 {
+		return runregistry.Settlement{State: runregistry.Uncertain, Reason: runregistry.ReasonOwnerLost}
+	}
+	return failed(runregistry.ReasonUpstreamTruncated)
 }
 
 // judgeMarker: once the end marker is stored the stream has said how it ended,

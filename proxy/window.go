@@ -73,6 +73,9 @@ func (p *pump) store() error {
 	if p.batch.changed {
 		b.Progress = &p.batch.progress
 	}
+	if p.join.position != p.join.stored {
+		b.Position = p.join.position
+	}
 	appended, err := p.engine.store.Append(p.storeCtx, p.lease, b)
 	if gap, lost := errors.AsType[*runregistry.GapError](err); lost {
 		appended, err = p.refill(gap.Last, b)
@@ -103,7 +106,7 @@ func (p *pump) refill(from runregistry.Seq, b *runregistry.Batch) (runregistry.A
 		return runregistry.Appended{}, errLogLost
 	}
 	p.engine.metrics.tailRepaired()
-	whole := runregistry.Batch{After: from, Frames: slices.Concat(lost, b.Frames), Progress: b.Progress}
+	whole := runregistry.Batch{After: from, Frames: slices.Concat(lost, b.Frames), Position: p.join.position, Progress: b.Progress}
 	return p.engine.store.Append(p.storeCtx, p.lease, &whole)
 }
 

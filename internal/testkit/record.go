@@ -36,9 +36,11 @@ type Record struct {
 		Billing     string  `json:"billing"`
 	} `json:"cancel"`
 	Upstream struct {
-		Dialect string  `json:"dialect"`
-		Status  *int    `json:"status"`
-		ID      *string `json:"id"`
+		Dialect      string  `json:"dialect"`
+		Status       *int    `json:"status"`
+		ID           *string `json:"id"`
+		Reattachable bool    `json:"reattachable"`
+		Reattached   int     `json:"reattached"`
 	} `json:"upstream"`
 	Usage    json.RawMessage `json:"usage"`
 	Snapshot *Snapshot       `json:"snapshot"`

@@ -17,9 +17,9 @@ type Calls struct {
 	start string
 	// when, if set, is a member of the start's body and the value that it has.
 	when condition
-	// Cancel stops the run, Status tells how it stands. Nil where the backend has
-	// no such call.
-	Cancel, Status *ControlCall
+	// Cancel stops the run, Status tells how it stands, and Join is answered by
+	// the rest of its stream. Nil where the backend has no such call.
+	Cancel, Status, Join *ControlCall
 }
 
 type condition struct{ path, value string }
@@ -27,8 +27,9 @@ type condition struct{ path, value string }
 // ControlCall is one request of a table. Variables stand in braces: {prefix} is the
 // path of the start up to what the table's pattern matched, {start_path} all of
 // it, {upstream_id} and {upstream_conversation_id} are upstream's own ids, a name that
-// the pattern captured is that segment, and {request.x} is the member x of the
-// start's body.
+// the pattern captured is that segment, {request.x} is the member x of the
+// start's body, and {position}, of a Join alone, is upstream's own name of the
+// last frame that arrived.
 type ControlCall struct {
 	Method string
 	// Path is a template; each variable but the first two is one segment or one
@@ -39,6 +40,8 @@ type ControlCall struct {
 	Body string
 	// Accept is the field of that name; empty means application/json.
 	Accept string
+	// ByEventID tells that the position goes in the field Last-Event-ID.
+	ByEventID bool
 	// Silent tells that the backend may keep the stream open for ever after it
 	// took the call.
 	Silent bool
@@ -51,6 +54,9 @@ type ControlCall struct {
 	refusal string
 	// taken is the backend's answer to a cancel call.
 	taken taken
+	// needs, if set, is a member of the start's body without which the backend
+	// does not take the call.
+	needs condition
 }
 
 // Standing is what a backend says about a run when it is asked.
@@ -111,9 +117,12 @@ func Remember(path string, body []byte) (o Origin, ok bool) {
 
 // keep remembers the members of the body that an entry names.
 func (o *Origin) keep(c *Calls, body []byte) {
-	names := requested(c.Cancel, c.Status)
+	names := requested(c.Cancel, c.Status, c.Join)
 	if c.when.path != "" {
 		names = append(names, c.when.path)
+	}
+	if c.Join != nil && c.Join.needs.path != "" {
+		names = append(names, c.Join.needs.path)
 	}
 	for _, name := range names {
 		v := gjson.GetBytes(body, name)
@@ -147,6 +156,12 @@ func (c *Calls) fits(path string, body []byte) bool {
 	}
 	return c.when.path == "" ||
 		bytes.Contains(body, []byte(c.when.value)) && gjson.GetBytes(body, c.when.path).String() == c.when.value
+}
+
+// Allows reports whether the start said what the backend needs to take the
+// call.
+func (o *Origin) Allows(c *ControlCall) bool {
+	return c.needs.path == "" || gjson.ParseBytes(o.Fields[c.needs.path]).String() == c.needs.value
 }
 
 // CallsOf returns the calls that the dialect has for a start, and the

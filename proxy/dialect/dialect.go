@@ -57,6 +57,9 @@ type Dialect struct {
 	// tool.requested, tool.completed, tool.failed, usage, message.completed,
 	// run.waiting, error, other.
 	Type func(f *frame.Frame) string
+	// Position returns upstream's own name for a frame, after which its stream
+	// can be joined; empty for a frame without one. Nil: the id of the frame.
+	Position func(f *frame.Frame) string
 	// Failure returns the frames by which a client of this dialect learns that
 	// its stream did not complete, without ids and each with its own end. Nil
 	// when the dialect has no such frame: the transport is aborted then.

@@ -16,6 +16,7 @@ var interactions = spec{
 		generations: []string{"/v1/interactions", "/v1alpha/interactions", "/v1beta/interactions", "/v1beta1/interactions", "/locations/*/interactions"},
 		certain:     isInteraction,
 		Failure:     interactionsFailure,
+		Position:    byMemberPosition("event_id"),
 		calls:       interactionsCalls,
 	},
 	find: byMember("event_type"),
@@ -110,12 +111,15 @@ func interactionsFailure(f Failure) [][]byte {
 }
 
 // interactionsCalls: as with responses, only what runs in the background can be
-// cancelled by a call.
+// cancelled by a call, and outlives its connection.
 var interactionsCalls = []Calls{{
 	start: "/interactions", when: condition{"background", "true"},
 	Cancel: &ControlCall{
 		Method: "POST", Path: "{prefix}/interactions/{upstream_id}/cancel", state: paths{"status"}, words: interactionStandings,
 		taken: taken{200, `{"id":{upstream_id},"object":"interaction","status":{state}}`, "cancelled", "in_progress"},
+	},
+	Join: &ControlCall{
+		Method: "GET", Path: "{prefix}/interactions/{upstream_id}?stream=true&last_event_id={position}", Accept: "text/event-stream",
 	},
 	Status: &ControlCall{Method: "GET", Path: "{prefix}/interactions/{upstream_id}", state: paths{"status"}, words: interactionStandings},
 }}

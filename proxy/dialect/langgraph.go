@@ -43,14 +43,22 @@ var langGraph = spec{
 // langGraphCalls: a run without a thread of its own is addressed by the thread
 // that the server made for it, which the answer's header names.
 var langGraphCalls = []Calls{
-	{start: "/threads/{thread}/runs/stream", Cancel: langGraphCancel("{thread}"), Status: langGraphStatus("{thread}")},
-	{start: "/runs/stream", Cancel: langGraphCancel("{upstream_conversation_id}"), Status: langGraphStatus("{upstream_conversation_id}")},
+	{start: "/threads/{thread}/runs/stream", Cancel: langGraphCancel("{thread}"), Status: langGraphStatus("{thread}"), Join: langGraphJoin("{thread}")},
+	{start: "/runs/stream", Cancel: langGraphCancel("{upstream_conversation_id}"), Status: langGraphStatus("{upstream_conversation_id}"), Join: langGraphJoin("{upstream_conversation_id}")},
 }
 
 func langGraphCancel(thread string) *ControlCall {
 	return &ControlCall{
 		Method: "POST", Path: "{prefix}/threads/" + thread + "/runs/{upstream_id}/cancel?wait=0&action=interrupt",
 		taken: taken{status: 202},
+	}
+}
+
+// langGraphJoin: the server keeps the frames of a run only if it was asked to.
+func langGraphJoin(thread string) *ControlCall {
+	return &ControlCall{
+		Method: "GET", Path: "{prefix}/threads/" + thread + "/runs/{upstream_id}/stream", Accept: "text/event-stream",
+		ByEventID: true, needs: condition{"stream_resumable", "true"},
 	}
 }
 

@@ -16,15 +16,26 @@ var letta = spec{
 			l, _ := findLetta(lettaRules, f)
 			return l != nil && gjson.GetBytes(f.Data, "message_type").Exists()
 		},
-		Failure: lettaFailure,
-		calls: []Calls{{start: "/agents/{agent}/messages/stream", Cancel: &ControlCall{
-			Method: "POST", Path: "{prefix}/agents/{agent}/messages/cancel", Body: `{"run_ids":[{upstream_id}]}`,
-		}}},
+		Failure:  lettaFailure,
+		Position: byMemberPosition("seq_id"),
+		calls:    lettaCalls,
 	},
 	find:  findLetta,
 	rules: lettaRules,
 	words: lettaWords,
 }.dialect()
+
+// lettaCalls: only a run in the background keeps its frames.
+var lettaCalls = []Calls{{
+	start: "/agents/{agent}/messages/stream",
+	Cancel: &ControlCall{
+		Method: "POST", Path: "{prefix}/agents/{agent}/messages/cancel", Body: `{"run_ids":[{upstream_id}]}`,
+	},
+	Join: &ControlCall{
+		Method: "POST", Path: "{prefix}/runs/{upstream_id}/stream", Body: `{"starting_after":{position}}`, Accept: "text/event-stream",
+		needs: condition{"background", "true"},
+	},
+}}
 
 var lettaRules = rules{
 	"assistant_message":        {id: "run_id", fold: foldLettaText},

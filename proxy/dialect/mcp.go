@@ -39,6 +39,7 @@ var mcpCalls = []Calls{{
 		Method: "POST", Path: "{start_path}", Accept: "application/json, text/event-stream", Silent: true,
 		Body: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{request.id}}}`,
 	},
+	Join: &ControlCall{Method: "GET", Path: "{start_path}", Accept: "text/event-stream", ByEventID: true},
 }}
 
 // DetectByRequest returns the dialect of an answer as far as the request tells

@@ -21,6 +21,7 @@ var openAIResponses = spec{
 		certain:     func(f *frame.Frame) bool { return isResponse(f) && !isBareError(f) },
 		plausible:   isResponse,
 		Failure:     responsesFailure,
+		Position:    byMemberPosition("sequence_number"),
 		calls:       responsesCalls,
 		Numbered:    true,
 	},
@@ -58,6 +59,9 @@ var responsesCalls = []Calls{{
 	Cancel: &ControlCall{
 		Method: "POST", Path: "{prefix}/responses/{upstream_id}/cancel", state: paths{"status"}, words: responseStandings,
 		taken: taken{200, `{"id":{upstream_id},"object":"response","background":true,"status":{state},"output":[]}`, "cancelled", "in_progress"},
+	},
+	Join: &ControlCall{
+		Method: "GET", Path: "{prefix}/responses/{upstream_id}?stream=true&starting_after={position}", Accept: "text/event-stream",
 	},
 	Status: &ControlCall{Method: "GET", Path: "{prefix}/responses/{upstream_id}", state: paths{"status"}, words: responseStandings},
 }}

@@ -1,0 +1,108 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+)
+
+// adopt goes on with a run of an owner that died, if its backend keeps the
+// frames and this process has a way to ask for them. It reports whether it did;
+// otherwise the run is the caller's to settle.
+func (e *Engine) adopt(lease runregistry.Lease, rec *runregistry.Record) bool {
+	if rec.State != runregistry.Running && rec.State != runregistry.Waiting || rec.Position == "" {
+		return false
+	}
+	h, way, ok := e.routes.of(rec)
+	if !ok {
+		return false
+	}
+	p := h.adoptPump(lease, rec, way)
+	if p == nil || !e.enrol(p) {
+		return false
+	}
+	e.metrics.active.Inc()
+	e.pump(p)
+	return true
+}
+
+// adoptPump is the pump of a run that began elsewhere. It is nil when nothing
+// can be asked for.
+func (h *Handler) adoptPump(lease runregistry.Lease, rec *runregistry.Record, way *ground) *pump {
+	b := bearingsOf(rec)
+	if b.dialect == nil || rec.Response == nil || !rec.Response.Stream {
+		return nil
+	}
+	if e, err := b.join(&h.cfg.Join, rec.Position); err != nil || !way.reaches(e) {
+		return nil
+	}
+	ctx, cancel := context.WithCancelCause(detached())
+	ctx, span := h.startRunSpan(ctx, ctx, rec)
+	cfg := h.cfg
+	cfg.FrameRetention, cfg.RecordRetention = rec.Retention.Frames, rec.Retention.Record
+	p := &pump{
+		engine: h.deps.Engine, cfg: &cfg, log: h.deps.Log, lease: lease, host: h.deps.Host,
+		span: span, subject: h.pseudonym(callerOf(rec.Subject)), ctx: ctx, cancel: cancel, storeCtx: context.WithoutCancel(ctx),
+		began: rec.DispatchedAt, header: make(http.Header), throttle: newThrottle(h.cfg.Limits.RunBytes),
+		ground: way, bearings: b, before: rec.Reattached, mirror: rec,
+		status: rec.Response.Status, stream: true, kind: kindOf(rec.Format), dialect: b.dialect, detected: true, reader: b.dialect.NewReader(),
+		last: rec.LastSeq, bytes: rec.Bytes, fold: newFolding(b.dialect, kindOf(rec.Format)), lastByte: time.Now(), lastSeen: time.Now(),
+		join: joining{possible: true, adopted: true, position: rec.Position, stored: rec.Position, news: time.Now()},
+	}
+	p.window.last = rec.LastSeq
+	p.sink = frame.Sink{Frame: p.take}
+	p.recall()
+	return p
+}
+
+// recall reads the stored frames again for what they told.
+func (p *pump) recall() {
+	var parsed frame.Frame
+	var page runregistry.Page
+	for after := runregistry.Seq(0); after < p.last; {
+		var err error
+		page, err = p.engine.store.Read(p.storeCtx, runregistry.PageQuery{Run: p.lease.Run, After: after, Into: page.Frames})
+		if page.First > after+1 && err != nil {
+			after = page.First - 1 // the beginning was trimmed
+			continue
+		}
+		if err != nil || len(page.Frames) == 0 {
+			return
+		}
+		for i := range page.Frames {
+			frame.Parse(p.kind, page.Frames[i].Data, &parsed)
+			p.remember(&parsed)
+		}
+		after = page.Frames[len(page.Frames)-1].Seq
+	}
+}
+
+// remember is learn for a frame that is stored, with what it told.
+func (p *pump) remember(f *frame.Frame) {
+	told := p.reader.Read(f)
+	p.learnOutcome(told)
+	p.facts.ending = p.facts.ending || told.End
+	if told.Waiting != 0 {
+		p.facts.waiting = told.Waiting > 0
+	}
+}
+
+// handBack leaves a run to whichever instance can go on with it: its lease ends
+// now. It reports whether there is anything to go on with.
+func (p *pump) handBack() bool {
+	leaser, shared := p.engine.store.(runregistry.Leaser)
+	if !shared || !p.join.possible || p.join.position == "" || p.status == 0 {
+		return false
+	}
+	if err := p.flush(p.engine.closing); err != nil {
+		p.log.Warn("frames were not stored before the run was handed back", logRun(p.lease.Run), logError(err))
+	}
+	if err := leaser.Release(p.storeCtx, p.lease); err != nil {
+		p.log.Warn("lease of a run was not handed back and will expire", logRun(p.lease.Run), logError(err))
+	}
+	p.disowned()
+	return true
+}

@@ -1,0 +1,227 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+)
+
+// A backend that keeps the frames of a run can be asked for those after a
+// position. So a run goes on when its connection broke, and when another
+// process takes it over: with the same numbers, without a hole, a repetition,
+// or a second generation.
+
+// joining is how far the search for a run's stream got.
+type joining struct {
+	// possible: upstream can be asked for what follows a position.
+	possible bool
+	position string // of the last frame that was taken
+	stored   string // the same, of the last that was stored
+	// adopted: the run began in another process, whose ground is not known.
+	adopted bool
+	// sparse: upstream's numbers leave some out, so that a hole proves nothing.
+	sparse bool
+	// fresh: the stream was joined, and none of its frames is new yet.
+	fresh bool
+	// times counts the streams that were joined.
+	times int
+	// news is when the last frame came, or the search began.
+	news time.Time
+}
+
+const (
+	// joinPatience is how long a backend that gives no new frame is asked again
+	// and again, and adoptPatience the same for a run that was taken over, whose
+	// readers wait to be told.
+	joinPatience  = 30 * time.Second
+	adoptPatience = 10 * time.Second
+	maxJoinRetry  = time.Second
+)
+
+// prepareJoin finds out whether the run's stream could be joined; p.mu must be
+// held. Its position is kept from then on.
+func (p *pump) prepareJoin() {
+	if p.ground == nil || !p.stream || p.decoder != nil || p.status >= http.StatusBadRequest {
+		return
+	}
+	_, err := p.bearings.join(&p.cfg.Join, "0")
+	p.join.possible = err == nil || errors.Is(err, errUnknownVariable)
+}
+
+// passes reports whether a frame is one that the log does not have yet, and
+// notes its position; p.mu must be held.
+func (p *pump) passes(f *frame.Frame) bool {
+	if !p.join.possible {
+		return true
+	}
+	position := p.dialect.PositionOf(f)
+	if position == "" {
+		return true
+	}
+	if reached := p.join.position; p.join.fresh && reached != "" {
+		if dialect.Follows(position, reached) <= 0 {
+			return false
+		}
+		if !p.join.sparse && dialect.Skips(position, reached) {
+			p.cancel(errLogLost)
+			return false
+		}
+		p.join.fresh = false
+	} else if reached != "" && dialect.Skips(position, reached) {
+		p.join.sparse = true
+	}
+	p.join.position = position
+	p.join.news = time.Now()
+	return true
+}
+
+// rejoins reports whether the run's stream, which came back as end says, is to
+// be looked for again: it broke, or ended without saying how, and what follows
+// can be asked for.
+func (p *pump) rejoins(end ending) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.join.possible || p.join.position == "" || p.over || p.ctx.Err() != nil || p.halt.begun || p.facts.ending || end.panicked != nil {
+		return false
+	}
+	broken := end.err != nil || end.aborted || !p.dialect.CleanEnd && p.facts.outcome == dialect.OutcomeNone
+	return broken && time.Since(p.join.news) < p.joinPatience()
+}
+
+func (p *pump) joinPatience() time.Duration {
+	if p.join.adopted && p.join.times == 0 {
+		return adoptPatience
+	}
+	return joinPatience
+}
+
+// errNoStream means that a call was not answered by the rest of the stream.
+var errNoStream = errors.New("backend did not go on with the stream")
+
+// rejoin asks for the rest of the stream until there is one, and reads it. The
+// ending is that of the stream, or as it was when none was found.
+func (p *pump) rejoin(end ending) (last ending, found bool) {
+	for wait := callRetry; p.rejoins(end); wait = min(2*wait, maxJoinRetry) {
+		e, err := p.joinCall()
+		if err != nil {
+			return end, false
+		}
+		w := &joinWriter{pump: p, reply: reply{header: http.Header{}}}
+		err = p.readOn(w, e)
+		switch {
+		case w.joined:
+			return ending{err: err, aborted: err != nil}, true
+		case w.status != 0 && !w.again():
+			p.log.Warn("stream of a run was not joined again", logRun(p.lease.Run), slog.Int("status", w.status), logError(err))
+			return end, false
+		}
+		pause := time.NewTimer(wait)
+		select {
+		case <-pause.C:
+		case <-p.ctx.Done():
+			pause.Stop()
+		}
+	}
+	return end, false
+}
+
+// joinCall is the call for what follows the last frame.
+func (p *pump) joinCall() (*errand, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.engine.trusted() {
+		return &errand{}, nil // unsendable: the next try may be ours to make
+	}
+	return p.bearings.join(&p.cfg.Join, p.join.position)
+}
+
+// readOn makes the call and reads its answer.
+func (p *pump) readOn(w *joinWriter, e *errand) error {
+	ctx, cancel := context.WithCancelCause(p.ctx)
+	defer cancel(nil)
+	w.unanswered = time.AfterFunc(callTimeout, func() { cancel(errNoAnswer) })
+	defer w.unanswered.Stop()
+	if e.target == "" {
+		return errNoStream
+	}
+	next, r, err := p.ground.prepare(ctx, e)
+	if err != nil {
+		return err
+	}
+	if err = contained(next, w, r); err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return err
+}
+
+// joined begins another stream of the run; p.mu must be held.
+func (p *pump) joined() {
+	p.join.times++
+	p.join.fresh = true
+	p.cutter = frame.New(p.kind, p.cfg.Limits.Frame)
+	p.lastByte, p.lastSeen = time.Now(), time.Now()
+	if !p.stuck {
+		p.batch.reset()
+	}
+	times := p.reattached()
+	p.note(func(pr *runregistry.Progress) { pr.Reattached = times })
+	if err := p.commit(); err != nil {
+		p.cancel(errLost)
+	}
+	p.engine.metrics.runReattached()
+	p.log.Info("stream of a run was joined again", logRun(p.lease.Run), slog.Int("times", times))
+}
+
+// reattached counts the joined streams of all owners.
+func (p *pump) reattached() int { return p.join.times + p.before }
+
+// joinWriter takes the answer to a call that joins a stream.
+type joinWriter struct {
+	reply
+
+	pump       *pump
+	unanswered *time.Timer
+	joined     bool // the answer is the stream
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *joinWriter) WriteHeader(status int) {
+	if w.status != 0 || status < http.StatusOK {
+		return
+	}
+	w.unanswered.Stop()
+	w.reply.WriteHeader(status)
+	kind, ok := frame.KindOf(w.header.Get("Content-Type"))
+	if !w.accepted() || w.header.Get("Content-Encoding") != "" {
+		return
+	}
+	p := w.pump
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.joined = ok && kind == p.kind && !p.over; w.joined {
+		p.joined()
+	}
+}
+
+// Write implements [http.ResponseWriter].
+func (w *joinWriter) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if !w.joined {
+		return 0, errNoStream
+	}
+	if err := w.pump.feed(b); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// FlushError makes flushing through [http.ResponseController] succeed.
+func (w *joinWriter) FlushError() error { return nil }
+
+var _ http.ResponseWriter = (*joinWriter)(nil)
