@@ -2,6 +2,7 @@ package embeddedstore
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -90,6 +91,35 @@ func TestWhatExpiresIsGoneFromTheDisk(t *testing.T) {
 		synctest.Wait()
 		if names := found(t, dir); names != nil {
 			t.Errorf("got the canary in %v after its time", names)
+		}
+	})
+}
+
+// Frames go long before their run: its record, and what it says, stay.
+func TestFramesThatExpireAreGoneFromTheDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		s := openIn(t, dir)
+		a := ask("k")
+		l := dispatch(t, s, a)
+		_, stored := s.Append(t.Context(), l, &runregistry.Batch{Frames: [][]byte{[]byte(canary)}})
+		_, settled := s.Settle(t.Context(), l, &runregistry.Settlement{State: runregistry.Completed, Progress: &runregistry.Progress{Model: "m"}})
+		if err := errors.Join(stored, settled); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(a.Retention.Frames - 1)
+		synctest.Wait()
+		if len(found(t, dir)) == 0 {
+			t.Fatal("got no canary on the disk while frames are kept, want one to expire")
+		}
+		time.Sleep(1 + forgetting)
+		synctest.Wait()
+		if names := found(t, dir); names != nil {
+			t.Errorf("got the frames in %v after their time", names)
+		}
+		rec, err := killed(t, dir).Load(t.Context(), a.Run)
+		if err != nil || rec.State != runregistry.Completed || rec.Model != "m" {
+			t.Errorf("got error %v for a run whose frames expired, want its record", err)
 		}
 	})
 }

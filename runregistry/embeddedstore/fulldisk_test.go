@@ -15,7 +15,13 @@ import (
 // dispatched starts a run.
 func dispatched(t *testing.T, s *Store, key string) runregistry.Lease {
 	t.Helper()
-	d, err := s.Admit(t.Context(), ask(key))
+	return dispatch(t, s, ask(key))
+}
+
+// dispatch starts a run as it is asked for.
+func dispatch(t *testing.T, s *Store, a *runregistry.Admission) runregistry.Lease {
+	t.Helper()
+	d, err := s.Admit(t.Context(), a)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,13 +1,14 @@
 // Package smalldisk is a disk for tests of what happens when a disk is full or
 // broken. A disk is a directory with room for so many bytes; what is written
-// beyond that is cut off, as on a real one. Its syncs are counted and do nothing:
-// no test switches the power off.
+// beyond that is cut off, as on a real one. Its syncs are counted, and remember
+// how much of a file they cover: that is what a power cut leaves.
 package smalldisk
 
 import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 )
@@ -20,6 +21,14 @@ type Disk struct {
 	room  int64      // bytes that may be used in all
 	sync  error      // what syncing returns
 	syncs int
+	safe  []safe
+}
+
+// safe is how much of a file was synced, by its number rather than by its name,
+// which changes.
+type safe struct {
+	file fs.FileInfo
+	size int64
 }
 
 // Unlimited is more room than a test can use.
@@ -115,5 +124,49 @@ func (f *File) Sync() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.syncs++
-	return d.sync
+	if d.sync != nil {
+		return d.sync
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	d.safe = append(d.safe, safe{info, info.Size()})
+	return nil
+}
+
+// CutPower copies into a directory what a power cut would leave at worst: of
+// each file what was synced. Names are taken to survive.
+func (d *Disk) CutPower(to string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	entries, err := os.ReadDir(d.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(d.dir, e.Name()))
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		b = b[:min(int64(len(b)), d.synced(info))]
+		if err := os.WriteFile(filepath.Join(to, e.Name()), b, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// synced returns how much of a file was synced last.
+func (d *Disk) synced(file fs.FileInfo) int64 {
+	for _, s := range slices.Backward(d.safe) {
+		if os.SameFile(s.file, file) {
+			return s.size
+		}
+	}
+	return 0
 }
