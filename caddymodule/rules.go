@@ -87,7 +87,7 @@ func (a *App) walk(routes caddyhttp.RouteList, place string) {
 
 // rule is what decides who may, at a place.
 func (h *Handler) rule(place string) string {
-	return place + " " + inWords([]any{h.Realm, h.API, h.identity(), h.acl(), h.Expiry})
+	return place + " " + inWords([]any{h.Realm, h.identity(), h.acl(), h.Expiry})
 }
 
 // inWords returns a value as JSON; what has none is not compared.

@@ -21,7 +21,10 @@ func TestNewRefusesWhatOnlyItCanSee(t *testing.T) {
 	} {
 		cfg := proxy.DefaultConfig()
 		change(&cfg)
-		_, err := proxy.New(cfg, proxy.Deps{Host: plainHost{}, Log: slog.New(slog.DiscardHandler), Metrics: proxy.NewMetrics(), Identity: authz.Anonymous{}})
+		log, m := slog.New(slog.DiscardHandler), proxy.NewMetrics()
+		_, err := proxy.New(cfg, proxy.Deps{
+			Engine: proxy.NewEngine(nil, log, m), Host: plainHost{}, Log: log, Metrics: m, Identity: authz.Anonymous{},
+		})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
