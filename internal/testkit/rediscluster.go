@@ -39,9 +39,7 @@ func StartRedisCluster(t testing.TB, settings ...string) *RedisCluster {
 	c.wait(t, "the servers know each other", func(r *redis.Client) bool { return known(r) == 4 })
 	c.Replica.Do("CLUSTER", "REPLICATE", fmt.Sprint(c.Masters[0].Do("CLUSTER", "MYID")))
 	c.wait(t, "the cluster is ready", ready)
-	replica := c.Replica.Client()
-	defer func() { _ = replica.Close() }()
-	Eventually(t, "the replica follows", func() bool { return follows(replica) })
+	c.Replica.Follows()
 	return c
 }
 
@@ -97,10 +95,7 @@ func StartRedisSentinel(t testing.TB, settings ...string) *RedisSentinel {
 	t.Helper()
 	settings = append([]string{"repl-diskless-sync-delay 0"}, settings...)
 	s := &RedisSentinel{Master: StartRedis(t, settings...)}
-	s.Replica = StartRedis(t, append(settings, fmt.Sprint("replicaof 127.0.0.1 ", s.Master.Port))...)
-	replica := s.Replica.Client()
-	defer func() { _ = replica.Close() }()
-	Eventually(t, "the replica follows", func() bool { return follows(replica) })
+	s.Replica = StartReplica(t, s.Master, settings...)
 	for range 3 {
 		s.Sentinels = append(s.Sentinels, startSentinel(t, s.Master.Port))
 	}
@@ -110,6 +105,22 @@ func StartRedisSentinel(t testing.TB, settings ...string) *RedisSentinel {
 		_ = client.Close()
 	}
 	return s
+}
+
+// StartReplica starts a replica and waits until it is up to date.
+func StartReplica(t testing.TB, of *Redis, settings ...string) *Redis {
+	t.Helper()
+	r := StartRedis(t, append(settings, fmt.Sprint("replicaof 127.0.0.1 ", of.Port))...)
+	r.Follows()
+	return r
+}
+
+// Follows waits until a replica is up to date.
+func (r *Redis) Follows() {
+	r.t.Helper()
+	c := r.Client()
+	defer func() { _ = c.Close() }()
+	Eventually(r.t, "the replica follows", func() bool { return follows(c) })
 }
 
 func startSentinel(t testing.TB, master int) *Redis {

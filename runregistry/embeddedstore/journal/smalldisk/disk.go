@@ -154,7 +154,7 @@ func (d *Disk) CutPower(to string) error {
 			return err
 		}
 		b = b[:min(int64(len(b)), d.synced(info))]
-		if err := os.WriteFile(filepath.Join(to, e.Name()), b, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(to, e.Name()), b, 0o600); err != nil { //nolint:gosec // the name comes from a test
 			return err
 		}
 	}
