@@ -97,6 +97,11 @@ func (h *Handler) route(r *http.Request) (bool, served) {
 			return h.serveResumePath(w, withNext(r, next), next, target)
 		}
 	}
+	if call, ok := dialect.RejoinOf(r); ok && h.cfg.ResumeAuto {
+		return true, func(w http.ResponseWriter, r *http.Request, next Next) error {
+			return h.serveOwnJoin(w, withNext(r, next), next, call)
+		}
+	}
 	return false, nil
 }
 

@@ -39,6 +39,9 @@ func (p *pump) answer(status int) {
 		p.cancel(err)
 		return
 	}
+	if p.stream && status < http.StatusMultipleChoices {
+		dialect.KeepOrigin(p.header)
+	}
 	first := firstHeader(p.header, p.stream || p.decoder != nil, len(p.cfg.CORS) > 0)
 	p.first.Store(&first)
 	p.cutter = frame.New(kind, p.cfg.Limits.Frame)

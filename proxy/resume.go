@@ -25,6 +25,9 @@ type resumption struct {
 	// header fields, no events of ours.
 	dialectShaped bool
 	replayed      bool
+	// always: an ended run is a stream to the last position, too. SDKs that ask
+	// for one cannot read 204.
+	always bool
 }
 
 // resume is the decision table: what a reader at a position gets. Everything
@@ -84,6 +87,10 @@ func nothingAfter(rec *runregistry.Record, s runregistry.Seq, control bool) bool
 // nothingLeft answers a reader that has everything: an EventSource stops.
 func (h *Handler) nothingLeft(w http.ResponseWriter, rec *runregistry.Record, q resumption) error {
 	h.resumeHeader(w, rec, q)
+	if q.always {
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}
 	w.Header().Del("Content-Type")
 	w.WriteHeader(http.StatusNoContent)
 	return nil

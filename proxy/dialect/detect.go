@@ -46,7 +46,12 @@ func langGraphLocation(h http.Header) (thread, run string) {
 	if err != nil {
 		return "", ""
 	}
-	segments := strings.Split(strings.TrimSuffix(at.EscapedPath(), "/"), "/")
+	return runAddress(at.EscapedPath())
+}
+
+// runAddress reads the ids in the escaped path of a run.
+func runAddress(path string) (thread, run string) {
+	segments := strings.Split(strings.TrimSuffix(path, "/"), "/")
 	n := len(segments)
 	if n < 3 || segments[n-2] != "runs" {
 		return "", ""

@@ -49,7 +49,7 @@ func DetectByRequest(h http.Header, body []byte) *Dialect {
 	if isA2ARequest(h, body) {
 		return a2a
 	}
-	if h.Get("Mcp-Protocol-Version") != "" || h.Get("Mcp-Session-Id") != "" {
+	if isOfMCP(h) {
 		return mcp
 	}
 	accept := strings.Join(h.Values("Accept"), ",")
@@ -58,6 +58,11 @@ func DetectByRequest(h http.Header, body []byte) *Dialect {
 		return mcp
 	}
 	return nil
+}
+
+// isOfMCP reports whether a client of MCP says so itself.
+func isOfMCP(h http.Header) bool {
+	return h.Get("Mcp-Protocol-Version") != "" || h.Get("Mcp-Session-Id") != ""
 }
 
 // What is looked for in a message.

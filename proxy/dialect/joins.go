@@ -1,0 +1,80 @@
+package dialect
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Rejoin is a client's own call to the backend for the rest of a run's stream,
+// as far as its head tells.
+type Rejoin struct {
+	// UpstreamID is upstream's id of the run. It is empty where only the position
+	// says which run is meant: the position then names a frame of one run alone.
+	UpstreamID string
+	// Position is upstream's own name of the frame after which to go on. Empty
+	// means the beginning; one of the two is not empty.
+	Position string
+	// Dialect is whose call it is.
+	Dialect *Dialect
+}
+
+// RejoinOf reads a request as a call for the rest of a stream. Calls in which
+// upstream's position stands in the body are none.
+func RejoinOf(r *http.Request) (Rejoin, bool) {
+	if r.Method != http.MethodGet {
+		return Rejoin{}, false
+	}
+	if id := r.Header.Get("Last-Event-Id"); id != "" && isOfMCP(r.Header) {
+		return Rejoin{Position: kept(id), Dialect: mcp}, kept(id) != ""
+	}
+	for _, d := range all {
+		for i := range d.calls {
+			if call := d.calls[i].Join; call != nil && call.Method == r.Method && !call.ByEventID {
+				if j, ok := call.rejoin(r.URL); ok {
+					j.Dialect = d
+					return j, true
+				}
+			}
+		}
+	}
+	return Rejoin{}, false
+}
+
+// rejoin matches an address with the template of a call. Parameters that the
+// template does not have are ignored.
+func (c *ControlCall) rejoin(u *url.URL) (j Rejoin, ok bool) {
+	pattern, addressed := c.pattern()
+	vars := map[string]string{}
+	if _, fits := capture(pattern, u.EscapedPath(), vars); !addressed || !fits || vars["upstream_id"] == "" {
+		return j, false
+	}
+	_, query, _ := strings.Cut(c.Path, "?")
+	got := u.Query()
+	for parameter := range strings.SplitSeq(query, "&") {
+		name, want, _ := strings.Cut(parameter, "=")
+		switch {
+		case want == "{position}":
+			j.Position = kept(got.Get(name))
+		case got.Get(name) != want:
+			return j, false
+		}
+	}
+	j.UpstreamID = vars["upstream_id"]
+	return j, true
+}
+
+// KeepOrigin makes absolute addresses of a LangGraph run relative. Its clients
+// go on at these addresses, and refuse those of another origin than the one that
+// they called: which the backend does not know.
+func KeepOrigin(h http.Header) {
+	for _, name := range []string{"Location", "Content-Location"} {
+		at, err := url.Parse(h.Get(name))
+		if err != nil || at.Host == "" {
+			continue
+		}
+		if _, run := runAddress(strings.TrimSuffix(at.EscapedPath(), "/stream")); run != "" {
+			h.Set(name, at.RequestURI())
+		}
+	}
+}

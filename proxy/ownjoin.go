@@ -1,0 +1,101 @@
+package proxy
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/authz"
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
+	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
+)
+
+// searchedRuns and searchedPages bound the search for the run of a position
+// that alone says which one is meant.
+const (
+	searchedRuns  = 20
+	searchedPages = 32
+)
+
+// serveOwnJoin serves a client's own call to the backend for the rest of a
+// stream. If it names a frame of a retained run of the caller it is answered
+// from the log, whether or not the backend could; any other passes untouched.
+func (h *Handler) serveOwnJoin(w http.ResponseWriter, r *http.Request, next Next, call dialect.Rejoin) error {
+	caller, err := h.identify(r)
+	if err != nil {
+		caller = authz.Caller{}
+	}
+	rec, after, err := h.named(r, caller, call)
+	if err != nil {
+		h.withdrawCORS(w.Header())
+		return pass(h.passThrough(w, r, next))
+	}
+	return h.resume(w, r, rec, resumption{
+		choose: h.viewOwn, standing: h.standing(r, caller, h.identifier(r)), after: after,
+		links: h.linksFor(r), dialectShaped: true, always: true,
+	})
+}
+
+// errNotNamed means that a call names no frame that is held here.
+var errNotNamed = errors.New("call names no stored frame")
+
+// named is the run that a call names, and its number for the frame.
+func (h *Handler) named(r *http.Request, caller authz.Caller, call dialect.Rejoin) (*runregistry.Record, runregistry.Seq, error) {
+	if !caller.Known {
+		return nil, 0, errNotNamed
+	}
+	var found []*runregistry.Record
+	budget := searchedPages
+	if call.UpstreamID == "" {
+		list, err := h.deps.Engine.store.List(r.Context(), runregistry.ListQuery{Subject: h.subjectOf(r, caller), Limit: searchedRuns})
+		if err != nil {
+			return nil, 0, err
+		}
+		found = list.Records
+	} else {
+		rec, err := h.deps.Engine.store.ByUpstream(r.Context(), h.scopeOf(h.subjectOf(r, caller)), call.UpstreamID)
+		if err != nil {
+			return nil, 0, err
+		}
+		found, budget = append(found, rec), int(rec.LastSeq)+1 // as much as a replay reads
+	}
+	for _, rec := range found {
+		if rec.Dialect != call.Dialect.Name || rec.Format != runregistry.FormatSSE {
+			continue
+		}
+		if seq, ok := h.place(r, rec, call, &budget); ok {
+			if rec.State.Terminal() && !rec.Ending && seq == rec.LastSeq {
+				break // the stream ended early: only the backend may know the rest
+			}
+			rec, err := h.grant(r, caller, authz.Read, rec.ID, rec, nil)
+			return rec, seq, err
+		}
+	}
+	return nil, 0, errNotNamed
+}
+
+// place finds the number of the frame that upstream's position names, while
+// the frames after it are stored.
+func (h *Handler) place(r *http.Request, rec *runregistry.Record, call dialect.Rejoin, pages *int) (runregistry.Seq, bool) {
+	if call.Position == "" {
+		return 0, rec.FirstSeq == 1 || rec.LastSeq == 0 && rec.State.Active()
+	}
+	var page runregistry.Page
+	var parsed frame.Frame
+	after := max(rec.FirstSeq, 1) - 1
+	for ; *pages > 0; *pages-- {
+		var err error
+		page, err = h.deps.Engine.store.Read(r.Context(), runregistry.PageQuery{Run: rec.ID, After: after, Into: page.Frames[:0]})
+		if err != nil || len(page.Frames) == 0 {
+			return 0, false
+		}
+		for i := range page.Frames {
+			after = page.Frames[i].Seq
+			frame.Parse(frame.SSE, page.Frames[i].Data, &parsed)
+			if call.Dialect.PositionOf(&parsed) == call.Position {
+				return after, true
+			}
+		}
+	}
+	return 0, false
+}
