@@ -3,6 +3,7 @@ package modeltest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -58,9 +59,11 @@ type freezing struct {
 
 	link *link
 
-	mu     sync.Mutex // guards everything below
-	next   moment     // freeze there
-	frozen chan struct{}
+	mu       sync.Mutex // guards everything below
+	next     moment     // freeze there
+	frozen   chan struct{}
+	deaf     bool                       // it will not hear that its next intent was stored
+	intended map[runregistry.RunID]bool // what it may dispatch
 }
 
 // moment is when a process freezes.
@@ -79,7 +82,28 @@ var momentNames = []string{"now", "at its next intent", "at its next takeover"}
 func (f *freezing) Intend(ctx context.Context, l runregistry.Lease) (*runregistry.Record, error) {
 	rec, err := f.Store.Intend(ctx, l)
 	f.reach(atIntent, err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil && f.deaf {
+		f.deaf = false
+		return nil, fmt.Errorf("reply to the intent: %w", runregistry.ErrUnavailable)
+	}
+	f.intended[l.Run] = err == nil
 	return rec, err
+}
+
+// may reports whether the process was told that an intent was stored.
+func (f *freezing) may(id runregistry.RunID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.intended[id]
+}
+
+// miss makes the process not hear that its next intent was stored.
+func (f *freezing) miss() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.deaf = true
 }
 
 // TakeOver implements [runregistry.Leaser].
@@ -139,7 +163,7 @@ func (f *freezing) thaw() {
 func (f *freezing) mend() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.next = now
+	f.next, f.deaf = now, false
 	f.link.set(linkUp)
 	f.link.loseReplies(0)
 	f.thaw()
@@ -180,7 +204,7 @@ func (w *world) newInstance() *instance {
 	if err != nil {
 		w.Fatal(err)
 	}
-	i.store = &freezing{Store: store, link: i.link}
+	i.store = &freezing{Store: store, link: i.link, intended: make(map[runregistry.RunID]bool)}
 	metrics := proxy.NewMetrics()
 	i.engine = proxy.NewEngine(i.store, quiet, metrics)
 	sharing := proxy.DefaultSharing()

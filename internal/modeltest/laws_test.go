@@ -42,11 +42,15 @@ func (w *world) load(id runregistry.RunID) (*runregistry.Record, error) {
 }
 
 // dispatched checks that a call of the backend is the only one of its run and
-// of its key, and that the run has not ended.
+// of its key, that the run has not ended, and that whoever calls knows that its
+// intent was stored.
 func (w *world) dispatched(by *instance, id runregistry.RunID, key string) *call {
 	rec, err := w.load(id)
 	if err != nil || rec.State.Terminal() || rec.State == runregistry.Queued {
 		w.violated("%s was dispatched in state %v (%v)", id, rec, err)
+	}
+	if !by.store.may(id) {
+		w.violated("%s was dispatched without its intent", id)
 	}
 	c := &call{by: by, orders: make(chan kind, manyOrders)}
 	w.mu.Lock()

@@ -12,7 +12,8 @@
 //  3. A run has one terminal state for ever, and a cause for it: it is
 //     completed only if upstream ended it properly, and lost only if something
 //     was done to its owner.
-//  4. A run is dispatched at most once, and so is a key while it is remembered.
+//  4. A run is dispatched at most once, and so is a key while it is remembered;
+//     never without the word of the store that its intent is stored.
 //  5. A conversation is held by at most one run, and by none that has ended.
 //  6. Nothing tells somebody else's run from one that does not exist.
 //  7. Nothing is gone before its time, and every key has a deadline.
@@ -106,6 +107,15 @@ var known = map[string][]step{
 		{do: doStart, slot: 2, at: 1, conv: 2, key: 2},
 		{do: doMend, at: 0},
 		{do: doStart, slot: 3, at: 0, conv: 2, key: 2},
+	},
+	"an intent is stored and its owner does not hear of it": {
+		{do: doMiss, at: 0},
+		{do: doStart, at: 0, conv: 1, key: 1},
+		{do: doWait, wait: time.Second},
+		{do: doStart, slot: 1, at: 1, conv: 1, key: 1},
+		{do: doFrames, n: 2},
+		{do: doWait, wait: longEnough},
+		{do: doStart, slot: 2, at: 0, conv: 1, key: 1},
 	},
 	"the store is away while frames arrive, and again when the end does": {
 		{do: doStart, at: 0, conv: 1},

@@ -25,6 +25,7 @@ const (
 	doCut     kind = "cut"
 	doFreeze  kind = "freeze"
 	doLose    kind = "lose reply"
+	doMiss    kind = "miss the reply to the next intent" // in known stories only
 	doMend    kind = "mend"
 	doWait    kind = "wait"
 	instances      = 2
@@ -64,7 +65,7 @@ func (s step) String() string {
 		fmt.Fprintf(&b, " run %d as viewer %d", s.slot, s.viewer)
 	case doStop, doDelete, doPry:
 		fmt.Fprintf(&b, " run %d at %d", s.slot, s.at)
-	case doKill, doCut, doMend:
+	case doKill, doCut, doMiss, doMend:
 		fmt.Fprintf(&b, " %d", s.at)
 	case doFreeze:
 		fmt.Fprintf(&b, " %d %s", s.at, momentNames[s.n])
@@ -142,7 +143,7 @@ func plan(r *rand.Rand, length int) []step {
 			s.n = r.IntN(len(momentNames))
 		case doWait:
 			s.wait, s.rush = waits[min(r.IntN(len(waits)), r.IntN(len(waits)))], false
-		case doEnd, doBreak, doJoin, doLeave, doStop, doDelete, doPry, doKill, doCut, doMend:
+		case doEnd, doBreak, doJoin, doLeave, doStop, doDelete, doPry, doKill, doCut, doMiss, doMend:
 		}
 		steps = append(steps, s)
 	}

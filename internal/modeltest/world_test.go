@@ -155,6 +155,8 @@ func (w *world) trouble(s step) {
 		on.store.freeze(moment(s.n))
 	case doLose:
 		on.link.loseReplies(s.n)
+	case doMiss:
+		on.store.miss()
 	default:
 		on.store.mend()
 	}
