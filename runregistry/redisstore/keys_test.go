@@ -8,17 +8,21 @@ import (
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 )
 
+// hostile is what others choose, with all that means something in a key, a
+// pattern, a command or a script of Redis.
+const hostile = "secret:{p01}*?[a]\r\nDEL x\x00'\"]]"
+
 // all are all keys and channels of one partition.
 func all(k keyspace, at runregistry.Partition) map[string]string {
 	id := runregistry.NewRunID(at)
-	sub := runregistry.Subject{Realm: "{r}", Tenant: "secret", Issuer: "i", Sub: "secret}"}
+	sub := runregistry.Subject{Realm: "{r}", Tenant: hostile, Issuer: "i", Sub: "secret}"}
 	scope := runregistry.SubjectScope(sub)
 	return map[string]string{
 		"run": k.run(id), "frames": k.frames(id), "readers": k.readers(id), "channel": k.channel(id), "leases": k.leases(at),
 		"op": k.op(at, "t"), "active": k.active(at, sub), "guests": k.guests(at, sub), "list": k.list(at, sub), "listed": k.listed(at, sub),
-		"claim": k.claim(at, sub, "route", runregistry.Digest{1}), "echoes": k.echoes(at, sub, "route", runregistry.Digest{1}),
-		"name": k.name(at, scope, "secret"), "holders": k.holders(at, "d"), "dialogue": k.dialogue(at, "d"), "dialogued": k.dialogued(at, "d"),
-		"upstream": k.upstream(at, scope, "secret"),
+		"claim": k.claim(at, sub, hostile, runregistry.Digest{1}), "echoes": k.echoes(at, sub, hostile, runregistry.Digest{1}),
+		"name": k.name(at, scope, hostile), "holders": k.holders(at, "d"), "dialogue": k.dialogue(at, "d"), "dialogued": k.dialogued(at, "d"),
+		"upstream": k.upstream(at, scope, hostile),
 	}
 }
 
