@@ -188,6 +188,8 @@ func TestArchitectureNamesWhatExists(t *testing.T) { namesWhatExists(t, "ARCHITE
 
 func TestGuaranteesNameWhatExists(t *testing.T) { namesWhatExists(t, "docs/guarantees.md") }
 
+func TestSecurityNamesWhatExists(t *testing.T) { namesWhatExists(t, "docs/security.md") }
+
 // namesWhatExists checks the files and tests that a document names.
 func namesWhatExists(t *testing.T, document string) {
 	t.Helper()
