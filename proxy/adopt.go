@@ -25,7 +25,7 @@ func (e *Engine) adopt(lease runregistry.Lease, rec *runregistry.Record) bool {
 		return false
 	}
 	e.metrics.active.Inc()
-	e.pump(p)
+	e.pump(p, p.run)
 	return true
 }
 

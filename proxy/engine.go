@@ -160,14 +160,14 @@ func (e *Engine) enrol(p *pump) bool {
 // launch runs an enrolled pump until its run is settled.
 func (e *Engine) launch(p *pump) {
 	e.metrics.runStarted()
-	e.pump(p)
+	e.pump(p, p.run)
 }
 
-// pump lets a pump loose that is counted.
-func (e *Engine) pump(p *pump) {
+// pump lets a pump loose that is enrolled and counted in the metrics.
+func (e *Engine) pump(p *pump, run func()) {
 	go func() {
 		defer e.pumps.Done()
-		p.run()
+		run()
 		e.concluded(p)
 	}()
 }

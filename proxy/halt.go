@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
@@ -22,10 +23,11 @@ type halting struct {
 	deadline  time.Time
 	// news tells that an id was learned for which the call waits.
 	news chan struct{}
-	// answered is closed when the call is answered or will not be, done when
-	// nothing more is waited for.
-	answered, done chan struct{}
-	reply          *reply
+	// answered is closed when the call is answered or will not be; nil unless one
+	// is made.
+	answered chan struct{}
+	call     sync.WaitGroup // and the wait for what comes of it
+	reply    *reply
 	// said is what upstream made of the call.
 	said runregistry.Confirmation
 	// late folds what came after the Stop on top of what is stored, which has so
@@ -72,9 +74,10 @@ func (p *pump) haltLocked(by lender) {
 		return
 	}
 	p.halt.deadline = time.Now().Add(p.cfg.CancelDeadline)
-	p.halt.stream, p.halt.endStream = context.WithCancel(p.ctx) //nolint:fatcontext // once per run
-	p.halt.news, p.halt.answered, p.halt.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
-	go p.carryOut(g)
+	stream, end := context.WithCancel(p.ctx)
+	p.halt.stream, p.halt.endStream = stream, end
+	p.halt.news, p.halt.answered = make(chan struct{}, 1), make(chan struct{})
+	p.halt.call.Go(func() { p.carryOut(g) })
 }
 
 // learned wakes a call that waits for an id.
@@ -91,20 +94,16 @@ func (p *pump) streamEnded(end ending) {
 	p.mu.Lock()
 	p.halt.streamOver = true
 	p.halt.whole = end.err == nil && !end.aborted && end.panicked == nil && p.ctx.Err() == nil
-	done := p.halt.done
-	if done != nil {
+	if p.halt.answered != nil {
 		p.halt.endStream()
 	}
 	p.mu.Unlock()
-	if done != nil {
-		<-done
-	}
+	p.halt.call.Wait() // none begins any more
 }
 
 // carryOut makes the cancel call and waits until the stream ends. Whatever
 // comes of it, upstream is closed at the deadline at the latest.
 func (p *pump) carryOut(g *ground) {
-	defer close(p.halt.done)
 	ctx, cancel := context.WithDeadlineCause(p.ctx, p.halt.deadline, errStopped)
 	defer cancel()
 	defer context.AfterFunc(p.halt.stream, func() { time.AfterFunc(answerGrace, cancel) })()
@@ -214,7 +213,7 @@ func (p *pump) confirmation() runregistry.Confirmation {
 // patience is how long a next handler may take to return once it was told to;
 // p.mu must be held. A Stop by call has used its time up.
 func (p *pump) patience() time.Duration {
-	if p.halt.done == nil {
+	if p.halt.answered == nil {
 		return p.cfg.CancelDeadline
 	}
 	return max(time.Until(p.halt.deadline), endGrace)
@@ -228,7 +227,7 @@ var givenUp = []error{errDeadline, errIdle, errFrameTooLong, errStoreDown, errHe
 // wait for it; p.mu must be held.
 func (p *pump) tell() {
 	cause := context.Cause(p.ctx)
-	if p.ground == nil || p.halt.done != nil || !slices.ContainsFunc(givenUp, func(c error) bool { return errors.Is(cause, c) }) {
+	if p.ground == nil || p.halt.answered != nil || !slices.ContainsFunc(givenUp, func(c error) bool { return errors.Is(cause, c) }) {
 		return
 	}
 	if e, err := p.bearings.cancel(&p.cfg.Cancel); err == nil {

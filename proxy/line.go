@@ -13,13 +13,11 @@ import (
 func (e *Engine) enqueue(p *pump, asked time.Time) {
 	p.lined = true
 	e.metrics.runStarted()
-	go func() {
-		defer e.pumps.Done()
+	e.pump(p, func() {
 		if p.awaitTurn(asked) {
 			p.run()
 		}
-		e.concluded(p)
-	}()
+	})
 }
 
 // awaitTurn waits until the dispatch intent is stored, for queue's timeout at

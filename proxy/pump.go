@@ -175,9 +175,11 @@ type ending struct {
 // net/http's own recover does not cover this goroutine.
 func (p *pump) dispatch() (end ending) {
 	defer func() {
-		switch v := recover(); {
+		v := recover()
+		err, _ := v.(error)
+		switch {
 		case v == nil:
-		case v == http.ErrAbortHandler: //nolint:errorlint // panics carry the sentinel itself
+		case errors.Is(err, http.ErrAbortHandler):
 			end.aborted = true
 		default:
 			end.panicked = v

@@ -66,7 +66,7 @@ func ends(read func() int) (after func() (time.Duration, int)) {
 	}
 }
 
-// at waits for a moment of the test, counted from its beginning.
+// at lets time pass in a bubble.
 func at(d time.Duration) { time.Sleep(d) }
 
 // TestAReaderThatStaysIsDecidedAgain with the credentials of its request: one

@@ -45,7 +45,7 @@ type start struct {
 	implicit     runregistry.Digest
 	links        links
 	wishes       dialect.Wishes
-	outgoing     []byte // the body for upstream, after the guard
+	outgoing     []byte    // the body for upstream, after the guard
 	asked        time.Time // when the run was asked for in the store
 }
 

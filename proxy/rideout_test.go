@@ -34,7 +34,7 @@ func TestReadersWaitForTheRecordOfAnEnd(t *testing.T) {
 		"waiting": {1, func(t *testing.T, run *stage) {
 			t.Helper()
 			run.append(t, 0, &runregistry.Progress{State: runregistry.Waiting})
-			time.Sleep(10 * time.Second)
+			time.Sleep(10 * time.Second) // in the bubble of the case
 			run.settle(t)
 		}, "run.state run.end", true},
 	} {

@@ -37,7 +37,7 @@ func (askingReader) Read(f *frame.Frame) dialect.Facts {
 }
 
 // asked runs a backend that speaks asking, and returns its run once it has
-// settled together with how long it took.
+// settled together with how long it took. It is called in a bubble.
 func asked(t *testing.T, cfg Config, next Next, during func(*runregistry.Record)) (*runregistry.Record, time.Duration) {
 	t.Helper()
 	store := embeddedstore.New(embeddedstore.Options{})

@@ -106,7 +106,7 @@ func migrate(t *testing.T, c *testkit.RedisCluster, id runregistry.RunID) {
 			return
 		}
 		moved++
-		time.Sleep(20 * time.Millisecond) // keys of one run are on two servers for a while
+		time.Sleep(20 * time.Millisecond) // scripted: keys of one run are on two servers for a while
 	}
 	if moved < 3 {
 		t.Errorf("got %d keys moved, want all of the run", moved)
