@@ -31,8 +31,10 @@ type joining struct {
 	fresh bool
 	// times counts the streams that were joined.
 	times int
-	// news is when the last frame came, or the search began.
+	// news is when the last frame came, or the search began; wait is how long to
+	// rest before the next try, nothing after news.
 	news time.Time
+	wait time.Duration
 }
 
 const (
@@ -77,7 +79,7 @@ func (p *pump) passes(f *frame.Frame) bool {
 		p.join.sparse = true
 	}
 	p.join.position = position
-	p.join.news = time.Now()
+	p.join.news, p.join.wait = time.Now(), 0
 	return true
 }
 
@@ -107,7 +109,7 @@ var errNoStream = errors.New("backend did not go on with the stream")
 // rejoin asks for the rest of the stream until there is one, and reads it. The
 // ending is that of the stream, or as it was when none was found.
 func (p *pump) rejoin(end ending) (last ending, found bool) {
-	for wait := callRetry; p.rejoins(end); wait = min(2*wait, maxJoinRetry) {
+	for p.rejoins(end) && p.restJoin() {
 		e, err := p.joinCall()
 		if err != nil {
 			return end, false
@@ -121,14 +123,25 @@ func (p *pump) rejoin(end ending) (last ending, found bool) {
 			p.log.Warn("stream of a run was not joined again", logRun(p.lease.Run), slog.Int("status", w.status), logError(err))
 			return end, false
 		}
-		pause := time.NewTimer(wait)
-		select {
-		case <-pause.C:
-		case <-p.ctx.Done():
-			pause.Stop()
-		}
 	}
 	return end, false
+}
+
+// restJoin rests before another try: a backend that takes the call and breaks
+// off at once is not asked in a loop. It reports whether the run goes on.
+func (p *pump) restJoin() bool {
+	p.mu.Lock()
+	wait := p.join.wait
+	p.join.wait = min(max(2*wait, callRetry), maxJoinRetry)
+	p.mu.Unlock()
+	pause := time.NewTimer(wait)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+		return p.ctx.Err() == nil
+	case <-p.ctx.Done():
+		return false
+	}
 }
 
 // joinCall is the call for what follows the last frame.

@@ -142,7 +142,7 @@ func TestARunThatCannotBeJoinedAgainHasFailed(t *testing.T) {
 		within        time.Duration
 	}{
 		"refused":           {refuse: http.StatusNotFound, joins: 1, within: 2 * time.Second},
-		"away for too long": {refuse: http.StatusServiceUnavailable, joins: 32, within: 40 * time.Second},
+		"away for too long": {refuse: http.StatusServiceUnavailable, joins: 33, within: 40 * time.Second},
 		"switched off":      {off: true, within: 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,6 +164,23 @@ func TestARunThatCannotBeJoinedAgainHasFailed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestStreamsThatBreakAtOnceAreNotAskedForInALoop: a backend that takes the
+// call and gives nothing is asked with pauses, and not for ever.
+func TestStreamsThatBreakAtOnceAreNotAskedForInALoop(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := &archive{frames: longAnswer(10), breaks: append([]int{4}, make([]int, 1000)...)}
+		s := newSite(t, b.serve)
+		began := time.Now()
+		answer := s.Do(t, background)
+		if events := answer.Rest(); len(events) != 5 {
+			t.Errorf("got %v, want four frames and the error", testkit.Pairs(events))
+		}
+		if got, joins := time.Since(began), len(b.joined()); got > 40*time.Second || joins < 10 || joins > 40 {
+			t.Errorf("ended after %v and %d joins", got, joins)
+		}
+	})
 }
 
 // TestAHoleInAJoinedStreamIsNotShown: frames that upstream no longer has are
