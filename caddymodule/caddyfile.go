@@ -170,6 +170,13 @@ func globalApp(h httpcaddyfile.Helper) *App {
 //	        run_bytes               <size>
 //	        run_frames              <number>
 //	    }
+//	    guard {
+//	        roles  <names...>                                 # repeatable
+//	        models <names...>                                 # repeatable
+//	        deny   <paths...>                                 # repeatable
+//	        set    <path> <value>                             # repeatable
+//	        urls   none
+//	    }
 //	    cors                    <origins...>                  # repeatable
 //	}
 //

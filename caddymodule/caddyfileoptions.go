@@ -51,6 +51,7 @@ var handlerOptions = map[string]option[*Handler]{
 	"agent_release":           {parse: text(func(h *Handler) *string { return &h.AgentRelease })},
 	"resource_scope":          {parse: text(func(h *Handler) *string { return &h.ResourceScope })},
 	"limits":                  {parse: parseLimits},
+	"guard":                   {parse: parseGuard},
 	"cors":                    {parse: list(func(h *Handler) *[]string { return &h.CORS }), repeatable: true},
 }
 

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"encoding/json"
 	"net/http"
 	"reflect"
 	"slices"
@@ -40,6 +41,7 @@ func TestEveryOptionReachesTheEngine(t *testing.T) {
 		ResponseHeaderTimeout: second(5), StreamIdleTimeout: second(6), FrameIdleTimeout: second(7), Keepalive: &off,
 		EarlyHeaders: second(8), SideEffects: "none", AgentRelease: "release", ResourceScope: "scope",
 		Limits: &Limits{ActiveRunsPerSubject: 1, ReadersPerRun: 2, RequestBody: 3, Frame: 4, RunBytes: 5, RunFrames: 6},
+		Guard:  &Guard{Roles: []string{"user"}, Models: []string{"m"}, Deny: []string{"d"}, Set: map[string]json.RawMessage{"b": json.RawMessage("2"), "a": json.RawMessage("1")}, URLs: "none"},
 		CORS:   []string{"https://a.example"},
 		app:    &App{FrameRetention: second(9), RecordRetention: second(10)},
 	}
@@ -62,6 +64,7 @@ func TestEveryOptionReachesTheEngine(t *testing.T) {
 	want.StreamIdle, want.FrameIdle, want.EarlyHeaders = 6*time.Second, 7*time.Second, 8*time.Second
 	want.NoSideEffects, want.Release, want.Resource = true, "release", "scope"
 	want.Limits = proxy.Limits{ActiveRunsPerSubject: 1, ReadersPerRun: 2, RequestBody: 3, Frame: 4, RunBytes: 5, RunFrames: 6}
+	want.Guard = proxy.Guard{Roles: []string{"user"}, Models: []string{"m"}, Deny: []string{"d"}, Set: []proxy.Fixed{{Path: "a", Value: "1"}, {Path: "b", Value: "2"}}, NoURLs: true}
 	want.CORS = []string{"https://a.example"}
 	want.FrameRetention, want.RecordRetention = 9*time.Second, 10*time.Second
 	if got := withoutMatchers(h.config()); !reflect.DeepEqual(got, want) {

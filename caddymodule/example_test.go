@@ -22,7 +22,7 @@ func TestExampleShowsEveryOption(t *testing.T) {
 		slices.Collect(maps.Keys(limitOptions)), slices.Collect(maps.Keys(sessionOptions)),
 		slices.Collect(maps.Keys(appOptions)), slices.Collect(maps.Keys(storeOptions)),
 		slices.Collect(maps.Keys(redisOptions)), slices.Collect(maps.Keys(redisTLSOptions)),
-		slices.Collect(maps.Keys(jwtOptions)),
+		slices.Collect(maps.Keys(jwtOptions)), slices.Collect(maps.Keys(guardOptions)),
 	)
 	for _, option := range options {
 		if !regexp.MustCompile(`(?m)^\t+(#\s+)?` + option + `( |$)`).MatchString(text) {

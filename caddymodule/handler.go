@@ -173,6 +173,9 @@ type Handler struct {
 	// Limits of this route.
 	Limits *Limits `json:"limits,omitempty"`
 
+	// What clients may not send. Default: nothing is looked at.
+	Guard *Guard `json:"guard,omitempty"`
+
 	// Origins whose pages may use the runs of this site: preflights are answered
 	// and the response headers exposed. Default: none.
 	CORS []string `json:"cors,omitempty"`

@@ -200,6 +200,7 @@ func (h *Handler) config() proxy.Config {
 	h.setDurations(&c)
 	h.Idempotency.set(&c.Idempotency)
 	h.Limits.set(&c.Limits)
+	c.Guard = h.Guard.rules()
 	if h.app != nil {
 		c.FrameRetention, c.RecordRetention = h.app.retention()
 	}

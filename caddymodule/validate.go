@@ -26,7 +26,7 @@ func (h *Handler) check() error {
 		h.checkStart(), h.checkAPI(), h.checkResumePath(), h.checkConversation(), h.checkDialect(), h.checkWords(),
 		h.identity().check(), h.checkACL(), h.checkHeaders(), h.checkDurations(), h.checkRelations(),
 		cancelOption.check(h.Cancel), steerOption.check(h.Steer), statusOption.check(h.Status), reattachOption.check(h.Reattach), h.Tools.check(),
-		h.Idempotency.check(), h.OnDisconnect.check(), h.Limits.check(), h.checkCORS(),
+		h.Idempotency.check(), h.OnDisconnect.check(), h.Limits.check(), h.Guard.check(), h.checkCORS(),
 	)
 }
 

@@ -48,7 +48,7 @@ var (
 
 	modelPlaces  = places("model", "model_name", "modelName", "modelId", "models.*", "input.model", "config.model", "config.configurable.model", "forwardedProps.model")
 	modelInPath  = regexp.MustCompile(`/models?/([^/:]+)[:/]`)
-	messageRoots = []string{"messages", "message", "input", "contents", "content", "prompt", "query", "params", "parts"}
+	messageRoots = places("messages", "message", "input", "contents", "content", "prompt", "query", "parts", "params.message", "params.arguments")
 )
 
 // roleNames are other words for roles; noRoles are values of a type that is no
@@ -87,14 +87,18 @@ func (g *Guard) check(u *url.URL, body []byte) ([]byte, error) {
 	if len(body) == 0 {
 		return body, nil
 	}
-	members, err := inspect(body)
-	if err != nil {
-		return nil, ambiguous(err)
-	}
-	for i := range members {
-		if rule := g.broken(&members[i]); rule != "" {
-			return nil, privileged(rule)
+	var rule string
+	denied := places(g.Deny...)
+	err := inspect(body, func(m *member) {
+		if rule == "" {
+			rule = g.broken(m, denied)
 		}
+	})
+	switch {
+	case err != nil:
+		return nil, ambiguous(err)
+	case rule != "":
+		return nil, privileged(rule)
 	}
 	for _, f := range g.Set {
 		if body, err = fix(body, f); err != nil {
@@ -106,10 +110,10 @@ func (g *Guard) check(u *url.URL, body []byte) ([]byte, error) {
 
 // unambiguous refuses a body in which decoders may see different things.
 func (g *Guard) unambiguous(body []byte) error {
-	if !g.on() {
+	if !g.on() || len(body) == 0 {
 		return nil
 	}
-	if _, err := inspect(body); err != nil {
+	if err := inspect(body, func(*member) {}); err != nil {
 		return ambiguous(err)
 	}
 	return nil
@@ -125,18 +129,26 @@ func privileged(rule string) *Problem {
 }
 
 // broken returns the rule that a member breaks, or "".
-func (g *Guard) broken(m *member) string {
+func (g *Guard) broken(m *member, denied [][]string) string {
 	switch {
 	case len(g.Roles) > 0 && !g.allowsRole(m):
 		return "roles"
 	case len(g.Models) > 0 && at(m.path, modelPlaces) && !m.null && (!m.text || !slices.Contains(g.Models, m.value)):
 		return "models"
-	case at(m.path, places(g.Deny...)):
+	case at(m.path, denied):
 		return "deny"
-	case g.NoURLs && m.text && isURL(m.value) && !slices.ContainsFunc(messageRoots, func(r string) bool { return strings.EqualFold(r, m.path[0]) }):
+	case g.NoURLs && m.text && isURL(m.value) && !inMessage(m.path):
 		return "urls"
 	}
 	return ""
+}
+
+// inMessage reports whether a member is part of what is said, where URLs are
+// text like any other.
+func inMessage(path []string) bool {
+	return slices.ContainsFunc(messageRoots, func(root []string) bool {
+		return len(path) >= len(root) && slices.EqualFunc(root, path[:len(root)], strings.EqualFold)
+	})
 }
 
 func (g *Guard) allowsRole(m *member) bool {

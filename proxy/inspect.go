@@ -22,8 +22,8 @@ const (
 
 // member is a value somewhere in a body.
 type member struct {
-	path  []string
-	text  bool // value is a string
+	path  []string // good during the visit only
+	text  bool     // value is a string
 	null  bool
 	value string
 }
@@ -31,37 +31,39 @@ type member struct {
 // errAmbiguous means that decoders may disagree about a body.
 var errAmbiguous = errors.New("JSON is ambiguous")
 
-// inspect lists all members and elements of an object. It refuses what two
+// inspect visits all members and elements of an object. It refuses what two
 // decoders could read in two ways: doubled names, unpaired surrogates, invalid
-// UTF-8, and whatever is deeper or longer than anybody needs.
-func inspect(body []byte) ([]member, error) {
+// UTF-8, and whatever is deeper or longer than anybody needs. It keeps nothing
+// of a body, which may be millions of members.
+func inspect(body []byte, visit func(*member)) error {
 	if !utf8.Valid(body) || strings.HasPrefix(string(body[:min(3, len(body))]), "\ufeff") || unpaired(body) {
-		return nil, fmt.Errorf("%w: text is not valid Unicode", errAmbiguous)
+		return fmt.Errorf("%w: text is not valid Unicode", errAmbiguous)
 	}
-	d := &inspector{dec: json.NewDecoder(bytes.NewReader(body))}
+	d := &inspector{dec: json.NewDecoder(bytes.NewReader(body)), visit: visit}
 	d.dec.UseNumber()
 	first, err := d.dec.Token()
 	if err == nil && first != json.Delim('{') {
 		err = fmt.Errorf("%w: it is no object", errAmbiguous)
 	}
 	if err == nil {
-		err = d.object(nil)
+		err = d.object()
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if _, err := d.dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: something follows it", errAmbiguous)
+		return fmt.Errorf("%w: something follows it", errAmbiguous)
 	}
-	return d.found, nil
+	return nil
 }
 
 type inspector struct {
 	dec   *json.Decoder
-	found []member
+	visit func(*member)
+	path  []string // of the value that is read
 }
 
-func (d *inspector) object(path []string) error {
+func (d *inspector) object() error {
 	seen := make(map[string]bool)
 	for d.dec.More() {
 		t, err := d.dec.Token()
@@ -73,16 +75,16 @@ func (d *inspector) object(path []string) error {
 			return fmt.Errorf("%w: a name is there twice", errAmbiguous)
 		}
 		seen[name] = true
-		if err := d.value(append(path[:len(path):len(path)], name)); err != nil {
+		if err := d.value(name); err != nil {
 			return err
 		}
 	}
 	return d.close()
 }
 
-func (d *inspector) array(path []string) error {
+func (d *inspector) array() error {
 	for i := 0; d.dec.More(); i++ {
-		if err := d.value(append(path[:len(path):len(path)], strconv.Itoa(i))); err != nil {
+		if err := d.value(strconv.Itoa(i)); err != nil {
 			return err
 		}
 	}
@@ -96,15 +98,18 @@ func (d *inspector) close() error {
 	return nil
 }
 
-func (d *inspector) value(path []string) error {
-	if len(path) > maxNesting {
+// value reads the value of a member or an element.
+func (d *inspector) value(name string) error {
+	d.path = append(d.path, name)
+	defer func() { d.path = d.path[:len(d.path)-1] }()
+	if len(d.path) > maxNesting {
 		return fmt.Errorf("%w: it is nested too deeply", errAmbiguous)
 	}
 	t, err := d.dec.Token()
 	if err != nil {
 		return fmt.Errorf("reading body: %w", err)
 	}
-	m := member{path: path}
+	m := member{path: d.path}
 	switch v := t.(type) {
 	case string:
 		m.text, m.value = true, v
@@ -115,12 +120,12 @@ func (d *inspector) value(path []string) error {
 			return fmt.Errorf("%w: a number is too long", errAmbiguous)
 		}
 	}
-	d.found = append(d.found, m)
+	d.visit(&m)
 	switch t {
 	case json.Delim('{'):
-		return d.object(path)
+		return d.object()
 	case json.Delim('['):
-		return d.array(path)
+		return d.array()
 	}
 	return nil
 }

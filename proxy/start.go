@@ -134,14 +134,14 @@ func (h *Handler) serveStart(w http.ResponseWriter, s *start, next Next, explici
 		}
 		s.body = body
 	}
+	var err error
+	if s.outgoing, err = h.cfg.Guard.check(s.r.URL, s.body); err != nil { // before the body may decide what it is
+		return err
+	}
 	if dialect.IsControl(s.r.Method, s.r.URL.Path, s.body) {
 		untouched(s.r, s.body)
 		h.withdrawCORS(w.Header())
 		return pass(h.passThrough(w, s.r, next))
-	}
-	var err error
-	if s.outgoing, err = h.cfg.Guard.check(s.r.URL, s.body); err != nil {
-		return err
 	}
 	if err := h.readStart(s); err != nil {
 		return err

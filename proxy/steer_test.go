@@ -12,7 +12,15 @@ import (
 // steerable is a site whose backend takes input with the given statuses.
 func steerable(t *testing.T, got *[]string, statuses ...int) *site {
 	t.Helper()
-	return newSite(t, func(_ int, w http.ResponseWriter, r *http.Request) error {
+	return newSite(t, steered(got, statuses...), openaiChat, canSteer)
+}
+
+func canSteer(c *proxy.Config) {
+	c.Steer = proxy.Way{Method: http.MethodPut, Target: "/in/{conversation_id}"}
+}
+
+func steered(got *[]string, statuses ...int) backend {
+	return func(_ int, w http.ResponseWriter, r *http.Request) error {
 		if r.Method == http.MethodPut {
 			body, _ := io.ReadAll(r.Body)
 			*got = append(*got, r.URL.Path+" "+string(body)+" "+r.Header.Get("Content-Type")+" "+r.Header.Get("Idempotency-Key")+" "+r.Header.Get("Authorization"))
@@ -24,9 +32,7 @@ func steerable(t *testing.T, got *[]string, statuses ...int) *site {
 			return nil
 		}
 		return holds(chatFrame("a"))(0, w, r)
-	}, openaiChat, func(c *proxy.Config) {
-		c.Steer = proxy.Way{Method: http.MethodPut, Target: "/in/{conversation_id}"}
-	})
+	}
 }
 
 func steering(run, key, body string) testkit.Ask {
