@@ -40,6 +40,24 @@ func TestScriptsSayWhatTheyTakeAndGive(t *testing.T) {
 	})
 }
 
+// What a script wrote before it failed stays. Therefore it refuses before it
+// writes, and says nothing but ok afterwards.
+func TestScriptsRefuseBeforeTheyWrite(t *testing.T) {
+	write := regexp.MustCompile(`redis\.call\('(HSET|HINCRBY|SET|XADD|XTRIM|ZADD|ZREM|DEL)'|\b(rewrite|finish|claim|release|hold|leave_index|set_readers|once)\(`)
+	said := regexp.MustCompile(`say\('([a-z]+)'`)
+	eachScript(t, func(s *script, text string) {
+		first := write.FindStringIndex(text)
+		if first == nil {
+			return
+		}
+		for _, word := range said.FindAllStringSubmatch(text[first[1]:], -1) {
+			if word[1] != "ok" {
+				t.Errorf("%s: got %q after its first write, want it before", s.name, word[1])
+			}
+		}
+	})
+}
+
 // In a Cluster a key that is not among KEYS may be on another server.
 func TestScriptsMakeUpNoKeys(t *testing.T) {
 	made := regexp.MustCompile(`redis\.call\('[A-Z]+', *['"]|redis\.call\('[A-Z]+', *[a-z_.]+ *\.\.`)
