@@ -240,11 +240,20 @@ func TestTheLimitOfActiveRunsPerSubject(t *testing.T) {
 			s.Do(t, testkit.Chat(conversation, "hello")).Take(2)
 		}
 		refused := s.Do(t, testkit.Chat("conv-3", "hello"))
-		if refused.Header.Get("Retry-After") == "" {
-			t.Error("429 without Retry-After")
+		for field, want := range map[string]string{
+			"Retry-After": "5", "RateLimit": `"active_runs_per_subject";r=0;t=5`, "RateLimit-Policy": `"active_runs_per_subject";q=2;qu="concurrent-requests"`,
+		} {
+			if got := refused.Header.Get(field); got != want {
+				t.Errorf("429 with %s: got %q, want %q", field, got, want)
+			}
 		}
 		refused.Problem(http.StatusTooManyRequests, "limit_exceeded")
 		s.As("user-b").Do(t, testkit.Chat("conv-3", "hello")).Want(http.StatusOK)
+		for _, run := range s.list(t, "") { // whoever is at the limit may still read, look up and stop
+			s.Resume(t, run.RunID, "").Want(http.StatusOK).Take(2)
+			s.Snapshot(t, run.RunID)
+		}
+		s.Do(t, testkit.Ask{Method: http.MethodGet, Path: "/_runs/active?conversation_id=conv-1"}).Want(http.StatusOK)
 		s.Stop(t, s.list(t, "?conversation_id=conv-1")[0].RunID)
 		s.Do(t, testkit.Chat("conv-3", "hello")).Want(http.StatusOK)
 	})

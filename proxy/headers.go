@@ -95,7 +95,7 @@ func mergeHeader(dst, src http.Header) {
 }
 
 // exposed are the response fields that a script of another origin may read.
-const exposed = "X-Run-Id, X-Run-Attempt, X-Conversation-Id, Idempotent-Replayed, Location, Content-Location, Link, Retry-After, WWW-Authenticate, X-Request-Id"
+const exposed = "X-Run-Id, X-Run-Attempt, X-Conversation-Id, Idempotent-Replayed, Location, Content-Location, Link, Retry-After, RateLimit, RateLimit-Policy, WWW-Authenticate, X-Request-Id"
 
 // allowed are the request fields that a script of another origin may send.
 const allowedFields = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Conversation-Id, X-Run-Attempt, X-Run-Confirm, Prefer, If-None-Match, Accept, X-Api-Key, Api-Key, X-Stainless-Retry-Count"

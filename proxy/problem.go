@@ -3,6 +3,7 @@ package proxy
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"strconv"
@@ -159,7 +160,7 @@ func problemOf(err error) *Problem {
 		return p
 	}
 	if limit, ok := errors.AsType[*runregistry.LimitError](err); ok {
-		return (&Problem{Code: codeLimit, Detail: limit.Error() + ".", Err: err}).with("limit", limit.Limit)
+		return limitReached(limit, err)
 	}
 	if unsafe, ok := errors.AsType[*runregistry.UnsafeRetryError](err); ok {
 		return unsafeRetry(unsafe)
@@ -178,6 +179,15 @@ func problemOf(err error) *Problem {
 		}
 	}
 	return &Problem{Code: codeInternal, Detail: "The request could not be served.", Err: err}
+}
+
+// limitReached also tells the limit in the fields of the IETF draft "RateLimit
+// header fields for HTTP". The moment to come back is that of Retry-After.
+func limitReached(limit *runregistry.LimitError, err error) *Problem {
+	p := (&Problem{Code: codeLimit, Detail: limit.Error() + ".", Header: make(http.Header), Err: err}).with("limit", limit.Limit)
+	p.Header.Set("RateLimit-Policy", fmt.Sprintf(`"%s";q=%d;qu="concurrent-requests"`, limit.Limit, limit.Max))
+	p.Header.Set("RateLimit", fmt.Sprintf(`"%s";r=0;t=%d`, limit.Limit, kinds[codeLimit].retryAfter))
+	return p
 }
 
 var sentinels = map[error]*Problem{
