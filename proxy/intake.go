@@ -220,6 +220,8 @@ func (p *pump) take(f *frame.Frame) error {
 		if p.halt.begun {
 			p.foldLate(f, facts)
 		}
+	} else if p.dialect.Kind == frame.Opaque {
+		p.learn(p.reader.Read(f))
 	}
 	if p.halt.begun {
 		return nil // what it told is all that counts now

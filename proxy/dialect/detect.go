@@ -32,6 +32,8 @@ func byHeader(h http.Header) *Dialect {
 		return aiData
 	case h.Get("Mcp-Session-Id") != "":
 		return mcp
+	case isEventStream(h):
+		return bedrock
 	}
 	if _, run := langGraphLocation(h); run != "" {
 		return langGraph

@@ -50,7 +50,7 @@ func TestAnswersAreRecognised(t *testing.T) {
 		{"/v1/chat/completions", fields("Content-Type", "application/json"), "openai-chat", false},
 		{"/v1/chat/completions", fields("Content-Type", ndjson), "generic", false},
 		{"/chat", fields("Content-Type", sseType), "generic", false},
-		{"/model/m/converse-stream", fields("Content-Type", "application/vnd.amazon.eventstream"), "generic", false},
+		{"/model/m/converse-stream", fields("Content-Type", "application/vnd.amazon.eventstream"), "bedrock", true},
 		{"", http.Header{}, "generic", false},
 	} {
 		d, certain := dialect.DetectByResponse(tt.path, tt.header)

@@ -116,7 +116,7 @@ func TestNoMessageForgesAFrame(t *testing.T) {
 // TestReadersUnderstandOurFailures: a gateway behind a gateway.
 func TestReadersUnderstandOurFailures(t *testing.T) {
 	t.Parallel()
-	none := []string{"generic", "mcp"}
+	none := []string{"generic", "mcp", "bedrock"}
 	saysStopped := []string{"ai-ui-v1", "mastra", "flowise", "replicate"}
 	for _, name := range dialect.Names() {
 		d := lookup(t, name)

@@ -7,7 +7,7 @@ import "sync"
 var all = []*Dialect{
 	openAIChat, openAICompletions, openAIResponses, openAIAssistants, anthropicMessages,
 	gemini, interactions, cohere, ollama, aiUI, aiData, agUI, assistantTransport, mastra,
-	langGraph, langServe, letta, dify, fastGPT, flowise, n8n, replicate, mcp, a2a, generic,
+	langGraph, langServe, letta, dify, fastGPT, flowise, n8n, replicate, mcp, a2a, bedrock, generic,
 }
 
 // Lookup returns the dialect of a name.
