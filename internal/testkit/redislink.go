@@ -1,10 +1,12 @@
 package testkit
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -22,6 +24,7 @@ type Link struct {
 	hold   *held // a request is to be held back
 	conns  map[net.Conn]bool
 	closed bool
+	mute   bool // nothing that is published arrives
 }
 
 // NewLink returns a link to a server. It ends with the test.
@@ -61,6 +64,20 @@ func (l *Link) LoseReply(skip int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.deaf, l.skip = true, skip
+}
+
+// Mute keeps what is published from arriving, and what else is said on the
+// connections of subscribers. It lasts as long as the link.
+func (l *Link) Mute() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mute = true
+}
+
+func (l *Link) muted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mute
 }
 
 // Lost is how many replies were lost.
@@ -142,27 +159,38 @@ func (l *Link) serve(client net.Conn) {
 	}
 	var up sync.WaitGroup
 	waiting := make(chan *held, 1) // for an answer
+	var subscribed atomic.Bool
 	up.Go(func() {
-		l.pipe(server, client, func() bool {
+		l.pipe(server, client, func(b []byte) fate {
+			if bytes.Contains(bytes.ToLower(b), []byte("subscribe")) {
+				subscribed.Store(true)
+			}
 			if h := l.takes(); h != nil {
 				close(h.taken)
 				<-h.release
 				waiting <- h
 			}
-			return false
+			return arrives
 		})
 		// Only so far: the server may still have something to say.
 		if tcp, ok := server.(*net.TCPConn); ok {
 			_ = tcp.CloseWrite()
 		}
 	})
-	l.pipe(client, server, func() bool {
+	l.pipe(client, server, func([]byte) fate {
 		select {
 		case h := <-waiting:
 			close(h.answered)
 		default:
 		}
-		return l.loses()
+		switch {
+		case l.loses():
+			return cuts
+		case subscribed.Load() && l.muted():
+			return vanishes
+		default:
+			return arrives
+		}
 	})
 	_, _ = client.Close(), server.Close()
 	up.Wait()
@@ -197,15 +225,30 @@ func (l *Link) loses() bool {
 	return true
 }
 
+// fate is what becomes of bytes on their way.
+type fate int
+
+const (
+	arrives  fate = iota
+	vanishes      // and the connection goes on
+	cuts          // and the connection ends
+)
+
 // pipe copies until either side ends or what came is to be lost. A reply that
 // nobody hears is still waited for.
-func (l *Link) pipe(to io.Writer, from io.Reader, lose func() bool) {
+func (l *Link) pipe(to io.Writer, from io.Reader, decide func([]byte) fate) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
-		if err != nil || lose() {
+		if err != nil {
 			return
 		}
-		_, _ = to.Write(buf[:n]) // who is gone is found out by reading
+		switch decide(buf[:n]) {
+		case arrives:
+			_, _ = to.Write(buf[:n]) // who is gone is found out by reading
+		case cuts:
+			return
+		case vanishes:
+		}
 	}
 }
