@@ -55,9 +55,8 @@ func genericSite(upstream string, options ...string) string {
 }
 
 func closeShared() error {
-	if sdk.folder != "" {
-		_ = os.RemoveAll(sdk.folder) // a temporary folder
-	}
+	sdk.remove()
+	mcpSDK.remove()
 	if shared.upstream == nil {
 		return shared.err
 	}

@@ -4,45 +4,16 @@ import (
 	"bufio"
 	"bytes"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
 )
 
-// sdk is a folder with the unmodified openai SDK in it, installed once.
-var sdk struct {
-	once   sync.Once
-	folder string
-	err    error
-	out    []byte
-}
-
-// installSDK copies the scripts and installs what their lock file names.
-func installSDK(t *testing.T) string {
-	t.Helper()
-	testkit.RequireProgram(t, "node")
-	npm := testkit.RequireProgram(t, "npm")
-	sdk.once.Do(func() {
-		if sdk.folder, sdk.err = os.MkdirTemp("", "sdk"); sdk.err != nil { //nolint:usetesting // every test of the package uses it
-			return
-		}
-		if sdk.err = os.CopyFS(sdk.folder, os.DirFS("sdk")); sdk.err != nil {
-			return
-		}
-		install := exec.Command(npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-		install.Dir = sdk.folder
-		sdk.out, sdk.err = install.CombinedOutput()
-	})
-	if sdk.err != nil {
-		t.Fatalf("installing the SDK: %v\n%s", sdk.err, sdk.out)
-	}
-	return sdk.folder
-}
+// sdk has the unmodified openai SDK.
+var sdk = npmFolder{source: "sdk"}
 
 // sdkResult is what the script prints about its question.
 type sdkResult struct {
@@ -64,7 +35,7 @@ type question struct {
 // ask lets the SDK ask its question; when its text is cut, it says so.
 func ask(t *testing.T, baseURL string, stage *testkit.Stage, cut string) *question {
 	t.Helper()
-	q := &question{cmd: exec.CommandContext(t.Context(), "node", filepath.Join(installSDK(t), "chat.mjs"), baseURL, stage.Name(), cut)}
+	q := &question{cmd: exec.CommandContext(t.Context(), "node", filepath.Join(sdk.install(t), "chat.mjs"), baseURL, stage.Name(), cut)}
 	q.cmd.Dir = sdk.folder
 	out, err := q.cmd.StdoutPipe()
 	if err != nil {

@@ -1,0 +1,34 @@
+// A server of MCP as its SDK makes it, with a tool that tells its progress and
+// goes on with each line that it is given. It prints its port, each call of the
+// tool, and each request to go on with a stream.
+import { createServer } from "node:http";
+import { createInterface } from "node:readline";
+import { randomUUID } from "node:crypto";
+import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
+import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
+import { InMemoryEventStore } from "@modelcontextprotocol/sdk/examples/shared/inMemoryEventStore.js";
+
+const say = (line) => process.stdout.write(line + "\n");
+const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+
+const server = new McpServer({ name: "counter", version: "1.0.0" });
+server.registerTool("count", { description: "Counts to three." }, async (extra) => {
+  say("called");
+  for (let progress = 1; progress <= 3; progress++) {
+    await lines.next();
+    await extra.sendNotification({
+      method: "notifications/progress",
+      params: { progressToken: extra._meta.progressToken, progress, total: 3 },
+    });
+  }
+  await lines.next();
+  return { content: [{ type: "text", text: "counted" }] };
+});
+
+const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: randomUUID, eventStore: new InMemoryEventStore() });
+await server.connect(transport);
+const http = createServer((req, res) => {
+  if (req.headers["last-event-id"]) say("resumed");
+  transport.handleRequest(req, res);
+});
+http.listen(0, "127.0.0.1", () => say(String(http.address().port)));
