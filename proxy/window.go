@@ -110,18 +110,18 @@ func (p *pump) refill(from runregistry.Seq, b *runregistry.Batch) (runregistry.A
 	return p.engine.store.Append(p.storeCtx, p.lease, &whole)
 }
 
-// hold keeps the batch for the next try, until memory is full; p.mu must be
-// held.
+// hold keeps the batch for the next try. When memory is full the run ends, and
+// what waits is stored with its end; p.mu must be held.
 func (p *pump) hold() error {
 	size := len(p.batch.buf)
 	p.engine.unstored.Add(int64(size - p.held))
 	p.held = size
 	full := size > unstoredBytes || p.engine.unstored.Load() > p.engine.sharing.Memory
-	if full && len(p.batch.frames) > 1 {
+	p.stuck = true
+	if full && len(p.batch.frames) > 1 && !p.over {
 		p.cancel(errStoreDown)
 		return errStoreDown
 	}
-	p.stuck = true
 	switch {
 	case p.over: // flush tries again by itself
 	case p.retry == nil:
