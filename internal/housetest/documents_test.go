@@ -129,7 +129,7 @@ func statusIn(n ast.Node) (name string) {
 
 // optionTables are the maps of caddymodule that hold the words of the
 // Caddyfile.
-var optionTables = regexp.MustCompile(`^(handler|app|store|redis|redisTLS|idempotency|tool|limit|session|jwt|claimsACL|backendACL|ask)Options$`)
+var optionTables = regexp.MustCompile(`^(handler|app|store|redis|redisTLS|idempotency|tool|limit|guard|session|jwt|claimsACL|backendACL|ask)Options$`)
 
 // optionsInCode returns the keys of all option tables.
 func optionsInCode(t *testing.T) []string {
