@@ -20,7 +20,7 @@ import (
 func TestNothingTellsASecret(t *testing.T) {
 	s := newSecretSite(t)
 	s.wholeLife(s.script(siteCookie, "ann"), s.script(siteCookie, "bob"))
-	ann, bob := s.token("ann", canaryKey, time.Hour), s.token("bob", canaryKey, time.Hour)
+	ann, bob := signed(t, "ann", canaryKey, time.Hour), signed(t, "bob", canaryKey, time.Hour)
 	s.hidden = append(s.hidden, signature(ann), signature(bob))
 	s.wholeLife(s.Client(siteToken).With("Authorization", "Bearer "+ann), s.Client(siteToken).With("Cookie", "access="+bob))
 	s.badTokens()
@@ -45,11 +45,11 @@ func signature(token string) string { return token[strings.LastIndexByte(token, 
 
 // badTokens are refused, each for a reason of its own.
 func (s *secretSite) badTokens() {
-	good := s.token("eve", canaryKey, time.Hour)
+	good := signed(s.t, "eve", canaryKey, time.Hour)
 	body, _, _ := strings.Cut(good, "."+signature(good))
 	bad := []string{
 		canary, canary + "." + canary + "." + canary, body + "." + canary, body + ".",
-		s.token("eve", canaryKey, -time.Hour), s.token("eve", strings.Repeat("z", 64), time.Hour), s.token("", canaryKey, time.Hour),
+		signed(s.t, "eve", canaryKey, -time.Hour), signed(s.t, "eve", strings.Repeat("z", 64), time.Hour), signed(s.t, "", canaryKey, time.Hour),
 	}
 	for _, token := range bad {
 		if sig := signature(token); len(sig) > 20 {

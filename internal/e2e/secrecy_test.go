@@ -57,7 +57,7 @@ func newSecretSite(t *testing.T) *secretSite {
 		Options: "metrics\nlog {\noutput stderr\nformat json\nlevel DEBUG\n}",
 		Sites: map[string]string{
 			siteCookie: "tracing\n" + testkit.Bare(s.upstream.Addr(), session, common),
-			siteToken: "tracing\n" + testkit.Bare(s.upstream.Addr(), common, "identity jwt {\nissuer https://issuer.example\naudience chat\n"+
+			siteToken: "tracing\n" + testkit.Bare(s.upstream.Addr(), common, "identity jwt {\nissuer "+issuer+"\naudience chat\n"+
 				"key HS256 {env.CANARY_KEY}\ncookie access\nquery access_token\n}"),
 			siteNobody: "tracing\n" + testkit.Bare("127.0.0.1:"+itoa(dead), session, common),
 		},
@@ -65,14 +65,17 @@ func newSecretSite(t *testing.T) *secretSite {
 	return s
 }
 
-// token signs claims of a user.
-func (s *secretSite) token(sub, key string, after time.Duration) string {
-	s.t.Helper()
+// issuer signs the tokens of these tests.
+const issuer = "https://issuer.example"
+
+// signed is a token of a user.
+func signed(t *testing.T, sub, key string, after time.Duration) string {
+	t.Helper()
 	text, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
-		"iss": "https://issuer.example", "aud": "chat", "sub": sub, "exp": time.Now().Add(after).Unix(), "jti": canary,
+		"iss": issuer, "aud": "chat", "sub": sub, "exp": time.Now().Add(after).Unix(), "jti": canary,
 	}).SignedString([]byte(key))
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return text
 }
