@@ -36,8 +36,40 @@ func open(t *testing.T, what string, a *testkit.Answer) {
 	}
 }
 
-// TestPreflightsOfWhatIsOursAreAnswered is case 69: resources, starts, and
-// paths on which a client comes back.
+// TestCase69CORSPreflightForResume: a page of an allowed origin may start and
+// resume, without credentials in the question and without a call upstream; one
+// whose name only begins like it may not.
+func TestCase69CORSPreflightForResume(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newSite(t, mirror, cors, starting("POST", "/chat"))
+		for name, ask := range map[string]testkit.Ask{
+			"resume": preflight(appOrigin, http.MethodGet, "/_runs/run_x/events", "authorization,cache-control,last-event-id"),
+			"start":  preflight(appOrigin, http.MethodPost, "/chat", "authorization,content-type,idempotency-key"),
+		} {
+			a := s.Do(t, ask).Want(http.StatusNoContent)
+			open(t, name, a)
+			methods, fields := a.Header.Get("Access-Control-Allow-Methods"), strings.ToLower(a.Header.Get("Access-Control-Allow-Headers"))
+			for _, field := range []string{"authorization", "cache-control", "content-type", "idempotency-key", "last-event-id"} {
+				if !strings.Contains(fields, field) {
+					t.Errorf("%s: %s is not allowed: %q", name, field, fields)
+				}
+			}
+			if !strings.Contains(methods, "GET") || !strings.Contains(methods, "POST") {
+				t.Errorf("%s: got methods %q, want GET and POST", name, methods)
+			}
+		}
+		bad := s.Do(t, preflight(appOrigin+".evil.example", http.MethodGet, "/_runs/run_x/events", "authorization,last-event-id"))
+		if len(bad.Header["Access-Control-Allow-Origin"]) > 0 {
+			t.Errorf("bad origin: got %v", bad.Header)
+		}
+		if got := s.calls.Load(); got != 0 {
+			t.Errorf("got %d calls, want none", got)
+		}
+	})
+}
+
+// TestPreflightsOfWhatIsOursAreAnswered: resources, starts, and paths on which a
+// client comes back.
 func TestPreflightsOfWhatIsOursAreAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSite(t, mirror, cors, starting("POST", "/chat"))

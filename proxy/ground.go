@@ -63,13 +63,6 @@ func (g *ground) as(caller http.Header) *ground {
 	return &with
 }
 
-// bare is the ground without anything of the caller's.
-func (g *ground) bare() *ground {
-	request := g.request.WithContext(g.request.Context()) // a shallow copy
-	request.Header = http.Header{}
-	return &ground{next: g.next, request: request, header: http.Header{}, host: g.host}
-}
-
 // prepare makes the request of an errand. What it returns is used once.
 func (g *ground) prepare(ctx context.Context, e *errand) (Next, *http.Request, error) {
 	if e.direct() {

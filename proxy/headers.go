@@ -98,7 +98,7 @@ func mergeHeader(dst, src http.Header) {
 const exposed = "X-Run-Id, X-Run-Attempt, X-Conversation-Id, Idempotent-Replayed, Location, Content-Location, Link, Retry-After, RateLimit, RateLimit-Policy, WWW-Authenticate, X-Request-Id"
 
 // allowed are the request fields that a script of another origin may send.
-const allowedFields = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Conversation-Id, X-Run-Attempt, X-Run-Confirm, Prefer, If-None-Match, Accept, X-Api-Key, Api-Key, X-Stainless-Retry-Count"
+const allowedFields = "Authorization, Cache-Control, Content-Type, Idempotency-Key, Last-Event-ID, X-Conversation-Id, X-Run-Attempt, X-Run-Confirm, Prefer, If-None-Match, Accept, X-Api-Key, Api-Key, X-Stainless-Retry-Count"
 
 // crossOrigin puts the CORS fields on an answer and reports whether the
 // request is a preflight from an allowed origin, which is then answered.

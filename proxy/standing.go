@@ -69,7 +69,7 @@ func (s *standing) again(ctx context.Context, rec *runregistry.Record) (bool, er
 	case errors.Is(err, authz.ErrUnavailable):
 		return false, err
 	case err != nil:
-		return false, nil //nolint:nilerr // nobody any more, which is a decision
+		return false, nil // nobody any more, which is a decision
 	}
 	s.caller = caller
 	return s.h.may(ctx, s.r, caller, authz.Read, rec.ID, rec)

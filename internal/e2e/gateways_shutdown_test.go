@@ -72,7 +72,7 @@ func finishesElsewhere(t *testing.T, p *gateways, leaver *testkit.Gateway, conve
 // conversation is free.
 func TestReleaseGivesRunsUp(t *testing.T) {
 	p := startGateways(t, 1, "")
-	for i := range 5 {
+	for i := range 10 {
 		leaver := p.start(t, p.redis.URL(), "shutdown release")
 		gate := make(chan struct{})
 		stage := p.upstream.Stage(gatedGeneric(gate, 2), gatedGeneric(closedGate(), 1))

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -186,7 +187,7 @@ func (s *story) whole(a *testkit.Answer) string {
 		return s.render(a, a.Events.Raw(), err != nil)
 	}
 	body, err := a.Bytes()
-	return s.render(a, body, err != nil && err != io.EOF)
+	return s.render(a, body, err != nil && !errors.Is(err, io.EOF))
 }
 
 // render writes an answer with names for what was drawn.
