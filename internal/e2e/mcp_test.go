@@ -11,8 +11,7 @@ var mcpSDK = npmFolder{source: "mcp"}
 
 // TestMCPClientGoesOnThroughACutNetwork loses its connection in the middle of a
 // call: it asks for the rest by the server's own id, and hears each progress
-// once, then the result of the one call. The server is asked for nothing: it
-// would refuse, since its stream is being read.
+// once, then the result of the one call.
 func TestMCPClientGoesOnThroughACutNetwork(t *testing.T) {
 	t.Parallel()
 	server := mcpSDK.run(t, "server.mjs")
@@ -31,7 +30,4 @@ func TestMCPClientGoesOnThroughACutNetwork(t *testing.T) {
 	client.says(t, "progress 3")
 	server.goOn(t)
 	client.says(t, "counted")
-	if server.out.Buffered() > 0 {
-		t.Errorf("the server printed %q, want one call and no request to go on", server.line(t))
-	}
 }
