@@ -235,7 +235,7 @@ func (s *sharedEngine) occupied() bool {
 	if store, ok := s.store.(*embeddedstore.Store); ok {
 		return store.Used() > 0
 	}
-	return s.engine.Active() > 0 // what has ended stays in Redis
+	return s.engine.Active() > 0 || s.engine.Retained() // in Redis, where the other store does not look
 }
 
 // drain tells readers to come back and refuses new runs.

@@ -34,8 +34,8 @@ func TestARedisThatIsDownIsNoMistake(t *testing.T) {
 	u.next().finish()
 }
 
-// TestReloadToAnotherRedis is refused while runs are active here, and
-// not for those that have ended: they stay where they are.
+// TestReloadToAnotherRedis is refused while runs of this process are active or
+// retained: the other store does not have them.
 func TestReloadToAnotherRedis(t *testing.T) {
 	server := testkit.StartRedis(t)
 	g, u := newGateway(t), newUpstream(t)
@@ -63,16 +63,31 @@ func TestReloadToAnotherRedis(t *testing.T) {
 	c.finish()
 	reader.rest()
 
+	eventually(t, "the end of the run", func() bool { return onlyEngine(t).engine.Active() == 0 })
 	g.global = inRedis(server.URL(), "key_prefix other:")
-	eventually(t, "reload after the run", func() bool { return g.tryLoad(site) == nil })
-	if resp, _ := g.get("/_runs/" + reader.run()); resp.StatusCode != http.StatusNotFound {
-		t.Errorf("the run in the other store: got %d, want 404", resp.StatusCode)
+	if err := g.tryLoad(site); err == nil || !strings.Contains(err.Error(), "which holds runs") {
+		t.Errorf("reload with another store after a run: got %v, want it refused", err)
 	}
-	g.global = inRedis(server.URL())
-	g.load(site)
 	if _, body := g.get("/_runs/" + reader.run()); !strings.Contains(body, `"state":"completed"`) {
-		t.Errorf("the run after the way back: got %s, want it completed", body)
+		t.Errorf("the run after the refusal: got %s, want it completed", body)
 	}
+}
+
+// TestReloadToAnotherRedisOnceRunsHaveExpired is not refused.
+func TestReloadToAnotherRedisOnceRunsHaveExpired(t *testing.T) {
+	server := testkit.StartRedis(t)
+	g, u := newGateway(t), newUpstream(t)
+	brief := func(text string) string {
+		return strings.Replace(text, "agent_runs {", "agent_runs {\nframe_retention 1s\nrecord_retention 1s", 1)
+	}
+	g.global = brief(inRedis(server.URL()))
+	site := u.proxied("agent_runs")
+	g.load(site)
+	reader := g.start()
+	u.next().finish()
+	reader.rest()
+	g.global = brief(inRedis(server.URL(), "key_prefix other:"))
+	eventually(t, "reload after the record's end", func() bool { return g.tryLoad(site) == nil })
 }
 
 // TestReloadBringsTheNewPassword to a store that stays open.

@@ -51,6 +51,8 @@ type Engine struct {
 	runs     map[runregistry.RunID]*pump
 	draining chan struct{} // closed by Drain
 	drained  bool
+	// retained is until when the store keeps runs that ended here.
+	retained time.Time
 }
 
 // NewEngine returns an engine on a store. It starts nothing.
@@ -89,6 +91,23 @@ func (e *Engine) Active() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.runs)
+}
+
+// Retained reports whether the store still keeps runs that ended in this
+// process.
+func (e *Engine) Retained() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return time.Now().Before(e.retained)
+}
+
+// retain notes until when a run is kept that has ended.
+func (e *Engine) retain(rec *runregistry.Record) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if rec.ExpiresAt.After(e.retained) {
+		e.retained = rec.ExpiresAt
+	}
 }
 
 // Close drains, waits until ctx ends for the runs of this process, and stops

@@ -207,6 +207,7 @@ func (k *keeper) settle(ctx context.Context, lease runregistry.Lease, rec *runre
 		return err
 	}
 	k.engine.metrics.runReaped(settled)
+	k.engine.retain(settled)
 	k.engine.log.LogAttrs(ctx, slog.LevelWarn, "run of a dead owner settled", runAttrs(settled, "")...)
 	return nil
 }

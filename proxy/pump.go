@@ -329,6 +329,7 @@ const (
 // ended tells metrics, trace and log about the settled run: one line per run.
 func (p *pump) ended(rec *runregistry.Record) {
 	p.engine.metrics.runEnded(rec)
+	p.engine.retain(rec)
 	p.span.end(rec)
 	p.log.LogAttrs(context.Background(), slog.LevelInfo, "run ended", runAttrs(rec, p.subject)...)
 }
