@@ -194,6 +194,7 @@ func (d *delivery) stream(ctx context.Context, seat *seat) error {
 		return err
 	}
 	t := d.h.newTail(d.w, v, choose, d.rec, d.links, d.watch, seat, d.standing)
+	t.stranger = true
 	if d.pump != nil {
 		t.throttle = d.pump.throttle
 	}

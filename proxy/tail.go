@@ -49,6 +49,7 @@ type tail struct {
 	missing  time.Time
 	poll     *time.Ticker // nil in a store of this process alone, which loses no hint
 	throttle *throttle    // set for the client that waits for a plain body
+	stranger bool         // the reader asked the backend and may not know us
 }
 
 // tailStats is what the span of a reader tells.

@@ -121,8 +121,8 @@ func (t *tail) expired(ctx context.Context) tailEnd {
 // expire says so.
 func (t *tail) expire() tailEnd {
 	rec := t.rec
-	if rec.Format == runregistry.FormatOpaque {
-		return tailAborted // there is no frame to say it with
+	if rec.Format == runregistry.FormatOpaque || t.stranger && !t.canFail() {
+		return tailAborted // there is no frame to say it with that the reader knows
 	}
 	t.out = t.out[:0]
 	id := t.expiredFrame(t.after+1, expiryReason(rec))
