@@ -13,7 +13,7 @@ import (
 // frames and this process has a way to ask for them. It reports whether it did;
 // otherwise the run is the caller's to settle.
 func (e *Engine) adopt(lease runregistry.Lease, rec *runregistry.Record) bool {
-	if rec.State != runregistry.Running && rec.State != runregistry.Waiting || rec.Position == "" {
+	if !joinable(rec) {
 		return false
 	}
 	h, way, ok := e.routes.of(rec)
@@ -21,13 +21,49 @@ func (e *Engine) adopt(lease runregistry.Lease, rec *runregistry.Record) bool {
 		return false
 	}
 	p := h.adoptPump(lease, rec, way)
-	if p == nil || !e.enrol(p) {
+	if p == nil {
+		return false
+	}
+	if !e.enrol(p) {
+		p.cancel(errLost)
+		p.span.End()
 		return false
 	}
 	e.metrics.active.Inc()
 	e.pump(p, p.run)
 	return true
 }
+
+// joinable reports whether the backend of a run gives the frames after a
+// position to whoever asks.
+func joinable(rec *runregistry.Record) bool {
+	return (rec.State == runregistry.Running || rec.State == runregistry.Waiting) && rec.Position != ""
+}
+
+// yields reports whether a run of a dead owner is better left for a moment to
+// an instance that can go on with it, as this one cannot.
+func (k *keeper) yields(ctx context.Context, id runregistry.RunID) bool {
+	rec, err := k.engine.store.Load(ctx, id)
+	if err != nil || !joinable(rec) {
+		return false
+	}
+	if _, _, able := k.engine.routes.of(rec); able {
+		return false
+	}
+	since, seen := k.left[id]
+	if !seen {
+		since = time.Now()
+		k.left[id] = since
+	}
+	if time.Since(since) < yieldPatience {
+		return true
+	}
+	delete(k.left, id)
+	return false
+}
+
+// yieldPatience is how long other instances have for it.
+const yieldPatience = 4 * time.Second
 
 // adoptPump is the pump of a run that began elsewhere. It is nil when nothing
 // can be asked for.
@@ -54,7 +90,6 @@ func (h *Handler) adoptPump(lease runregistry.Lease, rec *runregistry.Record, wa
 	}
 	p.window.last = rec.LastSeq
 	p.sink = frame.Sink{Frame: p.take}
-	p.recall()
 	return p
 }
 
@@ -72,15 +107,17 @@ func (p *pump) recall() {
 		if err != nil || len(page.Frames) == 0 {
 			return
 		}
+		p.mu.Lock()
 		for i := range page.Frames {
 			frame.Parse(p.kind, page.Frames[i].Data, &parsed)
 			p.remember(&parsed)
 		}
+		p.mu.Unlock()
 		after = page.Frames[len(page.Frames)-1].Seq
 	}
 }
 
-// remember is learn for a frame that is stored, with what it told.
+// remember is learn for a frame that is stored; p.mu must be held.
 func (p *pump) remember(f *frame.Frame) {
 	told := p.reader.Read(f)
 	p.learnOutcome(told)

@@ -38,6 +38,8 @@ type keeper struct {
 	// healthy is since when the store has answered without an error: a reaper
 	// that was cut off itself must give owners a whole lease to renew first.
 	healthy time.Time
+	// left are runs that were left to other instances, since when.
+	left map[runregistry.RunID]time.Time
 	// heard is when the last heartbeat that was answered was sent, as
 	// nanoseconds since the epoch.
 	heard atomic.Int64
@@ -57,7 +59,7 @@ func (e *Engine) Share(s Sharing) {
 	}
 	leaser.Hold(runregistry.NewInstanceID(), s.Lease)
 	ctx, cancel := context.WithCancel(context.Background())
-	k := &keeper{engine: e, store: leaser, lease: s.Lease, stop: cancel}
+	k := &keeper{left: make(map[runregistry.RunID]time.Time), engine: e, store: leaser, lease: s.Lease, stop: cancel}
 	e.keeper = k
 	k.done.Go(func() { k.beat(ctx) })
 	k.done.Go(func() { k.obey(ctx) })
@@ -82,7 +84,7 @@ func (k *keeper) beat(ctx context.Context) {
 	tick := time.NewTicker(k.lease / 3)
 	defer tick.Stop()
 	for {
-		if k.renew(ctx) && time.Since(k.healthy) >= k.lease {
+		if k.renew(ctx) && time.Since(k.healthy) >= k.lease && !k.engine.isDraining() {
 			k.reap(ctx)
 		}
 		select {
@@ -163,6 +165,9 @@ func settledElsewhere(err error) bool {
 func (k *keeper) bury(ctx context.Context, id runregistry.RunID) error {
 	if k.engine.local(id) != nil {
 		return nil // ours: a heartbeat was late, the next one renews
+	}
+	if k.yields(ctx, id) {
+		return nil
 	}
 	lease, rec, err := k.store.TakeOver(ctx, id)
 	if err != nil {

@@ -156,6 +156,7 @@ func (p *pump) run() {
 // run that was taken over has lost it.
 func (p *pump) begin() ending {
 	if p.join.adopted {
+		p.recall()
 		return ending{aborted: true}
 	}
 	return p.dispatch()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy"
 )
 
 // TestAnExpiredRunSaysSoOnceAndStillHasItsSnapshot is the life of an
@@ -152,5 +153,21 @@ func TestATrimmedRunThatHasEndedIsExpiredForItsBeginning(t *testing.T) {
 		onlyExpired(t, run, s.Resume(t, run, "").Want(http.StatusOK).Rest(), "trimmed", 11)
 		testkit.CheckIDs(t, run, 7, s.Resume(t, run, testkit.Cursor(run, 6)).Want(http.StatusOK).Rest())
 		s.Do(t, startChat().Key("k-1")).Problem(http.StatusGone, "stream_expired")
+	})
+}
+
+// TestAStrangerIsCutOffWhenItsFramesAreTrimmed: a generic stream has no words
+// for a hole, and a clean end would pass for the whole answer.
+func TestAStrangerIsCutOffWhenItsFramesAreTrimmed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newSite(t, streams(strings.Join(data(100), "")), generic, func(c *proxy.Config) { c.Limits.RunFrames = 10 })
+		answer := s.Do(t, startChat()).Want(http.StatusOK)
+		if events := answer.RestBroken(); len(events) != 0 {
+			t.Errorf("got %v, want an aborted stream", testkit.Pairs(events))
+		}
+		replay := s.Resume(t, answer.Run(), "").Want(http.StatusOK).Rest()
+		if len(replay) != 1 || replay[0].Name != "stream_expired" {
+			t.Errorf("got %v, want stream_expired for a reader that knows us", testkit.Pairs(replay))
+		}
 	})
 }
