@@ -62,7 +62,8 @@ func (t *Tickets) Issue(ctx context.Context, c Caller, resource string, claims m
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("writing a ticket: %w", err)
 	}
-	return base64.RawURLEncoding.EncodeToString(seal.Seal(nil, nil, content, []byte(resource))), expires, nil
+	sealed := seal.Seal(nil, nil, content, []byte(resource)) //nolint:gosec // G407: it draws its own nonce
+	return base64.RawURLEncoding.EncodeToString(sealed), expires, nil
 }
 
 // Read returns the caller of a ticket. [ErrBadCredentials] for every text that

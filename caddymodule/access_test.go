@@ -72,8 +72,13 @@ func TestTheApplicationSaysWhoMay(t *testing.T) {
 		method, user string
 		want         int
 	}{
-		{http.MethodGet, "alice", 200}, {http.MethodGet, "bob", 200}, {http.MethodGet, "mallory", 404}, {http.MethodGet, "broken", 503},
-		{http.MethodDelete, "bob", 404}, {http.MethodDelete, "alice", 204}, {http.MethodGet, "alice", 404},
+		{http.MethodGet, "alice", 200},
+		{http.MethodGet, "bob", 200},
+		{http.MethodGet, "mallory", 404},
+		{http.MethodGet, "broken", 503},
+		{http.MethodDelete, "bob", 404},
+		{http.MethodDelete, "alice", 204},
+		{http.MethodGet, "alice", 404},
 	} {
 		r := g.request(row.method, "/_runs/"+s.run(), "")
 		cookie(row.user)(r)

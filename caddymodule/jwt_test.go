@@ -60,8 +60,14 @@ func TestCase52JWTFractionsAndClockSkew(t *testing.T) {
 		after    float64
 		accepted bool
 	}{
-		{"exp", -10, true}, {"exp", -120, false}, {"exp", 0.5, true},
-		{"nbf", 10, true}, {"nbf", 120, false}, {"iat", 10, true}, {"iat", 120, false}, {"iat", -1, true},
+		{"exp", -10, true},
+		{"exp", -120, false},
+		{"exp", 0.5, true},
+		{"nbf", 10, true},
+		{"nbf", 120, false},
+		{"iat", 10, true},
+		{"iat", 120, false},
+		{"iat", -1, true},
 	} {
 		c.decide(fmt.Sprintf("%s=%v", tt.claim, tt.after), minted(t, map[string]float64{tt.claim: tt.after}, nil), tt.accepted)
 	}

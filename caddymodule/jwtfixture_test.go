@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -35,9 +36,7 @@ func minted(t *testing.T, times map[string]float64, claims gojwt.MapClaims) stri
 	t.Helper()
 	now := float64(time.Now().UnixMilli()) / 1000
 	all := gojwt.MapClaims{"iss": "https://issuer.example", "aud": "stream-gateway", "sub": "user-a", "exp": now + 300}
-	for name, value := range claims {
-		all[name] = value
-	}
+	maps.Copy(all, claims)
 	for name, after := range times {
 		all[name] = now + after
 	}

@@ -74,11 +74,13 @@ func (p *pump) haltLocked(by lender) {
 		return
 	}
 	p.halt.deadline = time.Now().Add(p.cfg.CancelDeadline)
-	stream, end := context.WithCancel(p.ctx)
-	p.halt.stream, p.halt.endStream = stream, end
+	p.halt.follow(p.ctx)
 	p.halt.news, p.halt.answered = make(chan struct{}, 1), make(chan struct{})
 	p.halt.call.Go(func() { p.carryOut(g) })
 }
+
+// follow gives the stream of a run a context of its own.
+func (h *halting) follow(run context.Context) { h.stream, h.endStream = context.WithCancel(run) }
 
 // learned wakes a call that waits for an id.
 func (h *halting) learned() {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -201,8 +202,8 @@ func memberOf(object gjson.Result, name string) (found gjson.Result, odd bool) {
 
 // insert adds a member, and the objects around it, as the first of an object.
 func insert(body []byte, at int, object gjson.Result, path []string, value string) []byte {
-	for i := len(path) - 1; i >= 0; i-- {
-		name, err := json.Marshal(path[i])
+	for i, member := range slices.Backward(path) {
+		name, err := json.Marshal(member)
 		if err != nil {
 			panic(err) // a string always has a JSON form
 		}

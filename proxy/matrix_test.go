@@ -323,7 +323,7 @@ func (w *world) revisions(t *testing.T) map[string]uint64 {
 	all := make(map[string]uint64)
 	for state, run := range w.runs {
 		if rec, err := w.store.Load(context.WithoutCancel(t.Context()), run); err == nil {
-			all[state] = uint64(rec.Revision)
+			all[state] = rec.Revision
 		}
 	}
 	return all

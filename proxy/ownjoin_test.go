@@ -58,7 +58,7 @@ func TestAResponseIsReadOnWhileItRuns(t *testing.T) {
 		first := s.Do(t, background)
 		first.Take(3)
 		a := s.Do(t, asked("?stream=true&starting_after=1")).Want(http.StatusOK)
-		if got := testkit.CheckIDs(t, first.Run(), 3, a.Rest()); int(got) != len(b.frames)+1 {
+		if got := testkit.CheckIDs(t, first.Run(), 3, a.Rest()); got != len(b.frames)+1 {
 			t.Errorf("the last number is before %d, want %d frames", got, len(b.frames))
 		}
 		if len(b.joined()) != 0 {

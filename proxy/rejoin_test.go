@@ -50,8 +50,8 @@ func (b *archive) serve(_ int, w http.ResponseWriter, r *http.Request) error {
 	from, stream := 0, len(b.joins)
 	if r.Method == http.MethodGet {
 		after := r.URL.Query().Get("starting_after")
-		n, err := strconv.Atoi(after)
-		if err != nil || r.URL.Query().Get("stream") != "true" || r.URL.Path != "/v1/responses/resp_1" {
+		n, malformed := strconv.Atoi(after)
+		if malformed != nil || r.URL.Query().Get("stream") != "true" || r.URL.Path != "/v1/responses/resp_1" {
 			b.mu.Unlock()
 			w.WriteHeader(http.StatusBadRequest)
 			return nil

@@ -85,8 +85,11 @@ func TestATicketIsGoodForNothingElse(t *testing.T) {
 		run := "/_runs/" + c.run
 		for _, ask := range []testkit.Ask{
 			{Method: http.MethodPost, Path: run + "/cancel"},
-			{Method: http.MethodDelete, Path: run}, {Method: http.MethodPost, Path: run + "/ticket"}, {Path: "/_runs"},
-			{Path: "/_runs/active?conversation_id=conv-1"}, {Path: "/_runs/active/events?conversation_id=conv-1"},
+			{Method: http.MethodDelete, Path: run},
+			{Method: http.MethodPost, Path: run + "/ticket"},
+			{Path: "/_runs"},
+			{Path: "/_runs/active?conversation_id=conv-1"},
+			{Path: "/_runs/active/events?conversation_id=conv-1"},
 			{Method: http.MethodPost, Path: "/_runs/active/cancel?conversation_id=conv-1"},
 		} {
 			for _, client := range []testkit.Client{nobody, c.owner} {

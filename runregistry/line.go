@@ -14,7 +14,7 @@ var ErrInLine = errors.New("run waits for its conversation")
 
 // Holder is a run that holds a conversation, or waits for it in its line.
 type Holder struct {
-	BusyError
+	Busy  BusyError
 	Lined bool
 }
 
@@ -45,11 +45,11 @@ func (a *Admission) Contest(holders []Holder) (inLine bool, err error) {
 	for i := range slices.Backward(holders) {
 		h := &holders[i]
 		switch {
-		case a.Replaces(&h.BusyError):
+		case a.Replaces(&h.Busy):
 		case !h.Lined:
-			return false, &h.BusyError
+			return false, &h.Busy
 		default:
-			lined = &h.BusyError
+			lined = &h.Busy
 		}
 	}
 	if lined != nil {
@@ -69,5 +69,5 @@ func (a *Admission) queue(holders []Holder) (bool, error) {
 	if waiting < MaxLine {
 		return true, nil
 	}
-	return false, &holders[Speaker(len(holders), func(i int) bool { return holders[i].Lined })].BusyError
+	return false, &holders[Speaker(len(holders), func(i int) bool { return holders[i].Lined })].Busy
 }

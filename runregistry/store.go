@@ -118,9 +118,9 @@ type Page struct {
 	Frames []Frame
 	State  State
 	Epoch  Epoch // grows when another instance takes the run over
-	First  Seq // oldest stored frame; 0 when none is stored
-	Last   Seq // newest frame that was ever stored
-	Final  Seq // the terminal frame's number; 0 while the run is active
+	First  Seq   // oldest stored frame; 0 when none is stored
+	Last   Seq   // newest frame that was ever stored
+	Final  Seq   // the terminal frame's number; 0 while the run is active
 }
 
 // More reports whether stored frames follow the page.

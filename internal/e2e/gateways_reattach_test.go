@@ -71,7 +71,7 @@ func (b *archive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if _, err := w.Write([]byte(b.frames[i])); err != nil {
 			return
 		}
-		http.NewResponseController(w).Flush() //nolint:errcheck // the next write tells
+		http.NewResponseController(w).Flush()
 	}
 }
 
@@ -124,9 +124,9 @@ func langGraphArchive(n int) (*archive, testkit.Ask) {
 // backend keeps its frames. A reader elsewhere gets the rest as if nothing had
 // happened, and the backend generates once.
 func TestARunOfADeadOwnerIsFoundAgainUpstream(t *testing.T) {
-	for name, make := range map[string]func(int) (*archive, testkit.Ask){"responses": responsesArchive, "langgraph": langGraphArchive} {
+	for name, keep := range map[string]func(int) (*archive, testkit.Ask){"responses": responsesArchive, "langgraph": langGraphArchive} {
 		t.Run(name, func(t *testing.T) {
-			b, ask := make(300)
+			b, ask := keep(300)
 			b.every = 40 * time.Millisecond
 			b.open(t)
 			p, other := b.gateways(t)

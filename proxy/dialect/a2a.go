@@ -78,7 +78,7 @@ func findA2A(rs rules, f *frame.Frame) (*rule, []byte) {
 			return rs[kind[0]], inner
 		}
 	}
-	word, _ := unquoted(member(result, "kind"))
+	word := unquoted(member(result, "kind"))
 	for _, kind := range a2aKinds {
 		if string(word) == kind[1] {
 			return rs[kind[0]], result

@@ -164,10 +164,8 @@ func (c *Custom) finder() finder {
 	tells := c.telling()
 	done := &rule{end: true, bare: true}
 	return func(_ rules, f *frame.Frame) (*rule, []byte) {
-		for _, marker := range c.Done {
-			if string(f.Data) == marker {
-				return done, f.Data
-			}
+		if slices.Contains(c.Done, string(f.Data)) {
+			return done, f.Data
 		}
 		if l, ok := named[string(typeOfFrame(kind, f))]; ok {
 			return l, f.Data
@@ -187,7 +185,7 @@ func typeOfFrame(kind string, f *frame.Frame) []byte {
 	if kind == "" || kind == customEvent {
 		return f.Event
 	}
-	name, _ := unquoted(at(f.Data, kind))
+	name := unquoted(at(f.Data, kind))
 	return name
 }
 

@@ -92,7 +92,7 @@ func findRPC(rs rules, f *frame.Frame) (*rule, []byte) {
 // asksUser: the server wants something of the person, and answers nothing
 // before it has that. (What it asks of the client alone is answered at once.)
 func asksUser(data []byte) bool {
-	method, _ := unquoted(member(data, "method"))
+	method := unquoted(member(data, "method"))
 	return string(method) == "elicitation/create" && member(data, "id") != nil
 }
 

@@ -61,12 +61,12 @@ func element(data []byte, place string) []byte {
 	return nil
 }
 
-// unquoted returns the content of a string without escapes.
-func unquoted(value []byte) ([]byte, bool) {
+// unquoted returns the content of a string without escapes; nil is none.
+func unquoted(value []byte) []byte {
 	if len(value) < 2 || value[0] != '"' || bytes.IndexByte(value, '\\') >= 0 {
-		return nil, false
+		return nil
 	}
-	return value[1 : len(value)-1], true
+	return value[1 : len(value)-1]
 }
 
 // cutValue cuts the first value off. It is empty if the value has no end.

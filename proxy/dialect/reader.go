@@ -43,7 +43,7 @@ func (r *reader) Read(f *frame.Frame) Facts {
 		}
 	}
 	l, data := r.spec.find(r.spec.rules, f)
-	if l == nil || !l.tells() && !r.wants(l) && !(r.waiting && l.resumes) {
+	if l == nil || !l.tells() && !r.wants(l) && (!r.waiting || !l.resumes) {
 		return Facts{}
 	}
 	return r.look(l, data)

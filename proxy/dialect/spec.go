@@ -194,7 +194,7 @@ func byMember(name string) finder {
 		if string(f.Data) == "[DONE]" {
 			return rs["[DONE]"], f.Data
 		}
-		kind, _ := unquoted(at(f.Data, name))
+		kind := unquoted(at(f.Data, name))
 		return rs[string(kind)], f.Data
 	}
 }

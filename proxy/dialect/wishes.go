@@ -1,6 +1,10 @@
 package dialect
 
-import "github.com/tidwall/gjson"
+import (
+	"slices"
+
+	"github.com/tidwall/gjson"
+)
 
 // Wishes are what a start asks of the server about its own run. They concern
 // nobody but the client, and are honoured over the configuration.
@@ -34,10 +38,8 @@ func WishesOf(dialectName, path string, body []byte) Wishes {
 // oneOf returns the text at a path if it is among the allowed ones.
 func oneOf(body []byte, path string, allowed ...string) string {
 	text := gjson.GetBytes(body, path).Str
-	for _, a := range allowed {
-		if a == text {
-			return text
-		}
+	if slices.Contains(allowed, text) {
+		return text
 	}
 	return ""
 }

@@ -283,7 +283,7 @@ func (r *run) holder(a *runregistry.Admission) runregistry.Holder {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return runregistry.Holder{
-		BusyError: runregistry.BusyError{
+		Busy: runregistry.BusyError{
 			Run:     r.id,
 			Mine:    r.subject == a.Subject,
 			Readers: r.watchers.reading(),

@@ -335,7 +335,7 @@ func (s *Store) contest(a *runregistry.Admission, found *survey) (losers []*entr
 			return nil, false, errStale // it holds the conversation and is not there: look again
 		}
 		holders[i] = runregistry.Holder{
-			BusyError: runregistry.BusyError{
+			Busy: runregistry.BusyError{
 				Run: e.rec.ID, Mine: e.rec.Subject == a.Subject, Readers: found.readers[i], Ending: e.rec.Ending,
 			},
 			Lined: e.rec.Lined,
