@@ -164,7 +164,7 @@ func (c *Custom) finder() finder {
 	tells := c.telling()
 	done := &rule{end: true, bare: true}
 	return func(_ rules, f *frame.Frame) (*rule, []byte) {
-		if slices.Contains(c.Done, string(f.Data)) {
+		if slices.ContainsFunc(c.Done, func(marker string) bool { return string(f.Data) == marker }) {
 			return done, f.Data
 		}
 		if l, ok := named[string(typeOfFrame(kind, f))]; ok {
