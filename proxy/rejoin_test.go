@@ -50,11 +50,10 @@ func (b *archive) serve(_ int, w http.ResponseWriter, r *http.Request) error {
 	from, stream := 0, len(b.joins)
 	if r.Method == http.MethodGet {
 		after := r.URL.Query().Get("starting_after")
-		n, malformed := strconv.Atoi(after)
-		if malformed != nil || r.URL.Query().Get("stream") != "true" || r.URL.Path != "/v1/responses/resp_1" {
+		n, err := strconv.Atoi(after)
+		if want := "/v1/responses/resp_1?stream=true&starting_after=" + after; err != nil || r.URL.RequestURI() != want {
 			b.mu.Unlock()
-			w.WriteHeader(http.StatusBadRequest)
-			return nil
+			return fmt.Errorf("joined at %s", r.URL)
 		}
 		from, stream = max(0, n+1-b.repeats), stream+1
 		b.joins, b.said = append(b.joins, after), append(b.said, r.Header.Clone())
