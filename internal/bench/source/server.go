@@ -128,11 +128,11 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	ph, p := s.admit(rate) // before the head, by which a client knows that it counts
 	if _, err := conn.Write(head); err != nil {
 		conn.Close() // it is broken already
 		return
 	}
-	ph, p := s.admit(rate)
 	if p != nil {
 		p.join(conn, fd, ph)
 		return

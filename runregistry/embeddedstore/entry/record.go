@@ -27,6 +27,7 @@ func (w *wire) record(r *runregistry.Record) {
 	text(w, &r.Position)
 	number(w, &r.Reattached)
 	w.bool(&r.Ending)
+	w.bool(&r.Lined)
 	number(w, &r.LastSeq)
 	number(w, &r.FinalSeq)
 	number(w, &r.Bytes)
