@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"encoding/json"
 	"reflect"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ func whole() *entry {
 		Reason: runregistry.ReasonRefusal, Effect: runregistry.EffectObserved, Release: "rel", Resource: "res", Model: "m",
 		Dialect: "d", Format: runregistry.FormatLines, CreatedAt: at, DispatchedAt: at.Add(1e6), ActivityAt: at.Add(2e6), EndedAt: at.Add(3e6),
 		Response:   &runregistry.Response{Status: 200, Header: map[string][]string{"A": {"b", "c"}}, Stream: true, Sized: true, Kept: true},
-		UpstreamID: "up", Ending: true, SnapshotSeq: 7, Fingerprint: runregistry.Digest{3},
+		UpstreamID: "up", Origin: json.RawMessage(`{"p":"/x"}`), Position: "9", Reattached: 2, Lined: true, Ending: true, SnapshotSeq: 7, Fingerprint: runregistry.Digest{3},
 		Cancel:    runregistry.Cancel{Version: 1, RequestedAt: at, Outcome: runregistry.AlreadyTerminal, Upstream: runregistry.Confirmed},
 		Usage:     runregistry.Usage{InputTokens: 1, OutputTokens: 2, Reported: true, Complete: true},
 		Retention: runregistry.Retention{Frames: 1, Record: 2, Key: 3},
