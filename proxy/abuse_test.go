@@ -120,3 +120,35 @@ func allocated() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.TotalAlloc
 }
+
+// TestABackendOfOneByteASecondIsReadToItsEnd: a frame is shown when it is
+// whole, and the idle limit counts bytes, not frames.
+func TestABackendOfOneByteASecondIsReadToItsEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		text := strings.Join(data(4), "")
+		s := newSite(t, func(_ int, w http.ResponseWriter, r *http.Request) error {
+			sse(w)
+			for i := range len(text) {
+				if err := pause(r, time.Second); err != nil {
+					return err
+				}
+				if err := say(w, text[i:i+1]); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, generic, func(c *proxy.Config) { c.StreamIdle = 2 * time.Second })
+		began := time.Now()
+		answer := s.Do(t, startChat()).Want(http.StatusOK)
+		answer.Take(1)
+		if got, want := time.Since(began), time.Duration(len(data(1)[0]))*time.Second; got > want+time.Second {
+			t.Errorf("the first frame came after %v, want %v", got, want)
+		}
+		if rest := answer.Rest(); len(rest) != 3 {
+			t.Errorf("got %d frames after the first, want 3", len(rest))
+		}
+		if rec := s.Snapshot(t, answer.Run()); rec.State != "completed" || *rec.Frames.LastSeq != 4 {
+			t.Errorf("got %s with %d frames, want completed with 4", rec.State, *rec.Frames.LastSeq)
+		}
+	})
+}
