@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"maps"
 	"net"
@@ -29,6 +30,24 @@ type host struct {
 	// stripQuery takes tokens out of the query of URLs that leave for upstream;
 	// nil if there are none.
 	stripQuery func(raw string) string
+}
+
+// Impersonal implements proxy.Host. What handlers before us have noted is left
+// out, variables and placeholders too: a user's name may stand anywhere there.
+func (h *host) Impersonal(r *http.Request) *http.Request {
+	to := url.URL{Scheme: r.URL.Scheme, Path: r.URL.Path, RawPath: r.URL.RawPath}
+	d := &http.Request{
+		Method: http.MethodGet, URL: &to, RequestURI: to.RequestURI(), Host: r.Host,
+		Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor, Header: http.Header{}, Body: http.NoBody,
+	}
+	if r.TLS != nil {
+		d.TLS = &tls.ConnectionState{Version: r.TLS.Version, ServerName: r.TLS.ServerName, HandshakeComplete: true}
+	}
+	d = caddyhttp.PrepareRequest(d, caddy.NewReplacer(), nil, h.server)
+	if groups, ok := r.Context().Value(routeGroupCtxKey).(map[string]struct{}); ok {
+		d = d.WithContext(context.WithValue(d.Context(), routeGroupCtxKey, maps.Clone(groups)))
+	}
+	return d
 }
 
 // routeGroupCtxKey is caddyhttp's own key for the route groups that are

@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -95,6 +96,39 @@ func TestDetachLeavesTheClientBehind(t *testing.T) {
 	stop(cause)
 	if got := context.Cause(d.Context()); !errors.Is(got, cause) {
 		t.Errorf("after the run was stopped: got %v, want %v", got, cause)
+	}
+}
+
+// TestImpersonalTellsNothingOfItsSender: not where reverse_proxy, a placeholder
+// or a variable of a call about somebody else's run could take it from.
+func TestImpersonalTellsNothingOfItsSender(t *testing.T) {
+	r := prepared(t, new(caddyhttp.Server))
+	r.TLS = &tls.ConnectionState{ServerName: "a", PeerCertificates: []*x509.Certificate{{}}}
+	r.Header.Set("Authorization", "Bearer alice")
+	caddyhttp.SetVar(r.Context(), "user", "alice")
+	replacerOf(r).Set("http.auth.user.id", "alice")
+	groups, _ := r.Context().Value(routeGroupCtxKey).(map[string]struct{})
+	groups["g1"] = struct{}{}
+	h := &host{placeholders: []string{"http.auth.user.id"}}
+
+	d := h.Detach(context.Background(), h.Impersonal(r), about)
+	repl := replacerOf(d)
+	for placeholder, want := range map[string]string{
+		"{http.request.header.Authorization}": "", "{http.vars.user}": "", "{http.auth.user.id}": "", "{http.request.remote.host}": "",
+		"{http.request.uri}": "/v1/chat", "{http.request.host}": r.Host, "{http.agent_runs.run_id}": "run_1",
+	} {
+		if got := repl.ReplaceAll(placeholder, ""); got != want {
+			t.Errorf("%s: got %q, want %q", placeholder, got, want)
+		}
+	}
+	if d.TLS.ServerName != "a" || len(d.TLS.PeerCertificates) != 0 {
+		t.Errorf("TLS: got %+v, want the server's name alone", d.TLS)
+	}
+	if got, _ := d.Context().Value(routeGroupCtxKey).(map[string]struct{}); len(got) != 1 {
+		t.Errorf("route groups: got %v, want those that were satisfied", got)
+	}
+	if _, ok := caddyhttp.GetVar(d.Context(), caddyhttp.TrustedProxyVarKey).(bool); !ok {
+		t.Error("the variable that reverse_proxy needs is not there")
 	}
 }
 

@@ -13,17 +13,11 @@ import (
 // frames and this process has a way to ask for them. It reports whether it did;
 // otherwise the run is the caller's to settle.
 func (e *Engine) adopt(lease runregistry.Lease, rec *runregistry.Record) bool {
-	if !joinable(rec) {
-		return false
-	}
-	h, way, ok := e.routes.of(rec)
+	h, way, b, ok := e.wayOn(rec)
 	if !ok {
 		return false
 	}
-	p := h.adoptPump(lease, rec, way)
-	if p == nil {
-		return false
-	}
+	p := h.adoptPump(lease, rec, way, b)
 	if !e.enrol(p) {
 		p.cancel(errLost)
 		p.span.End()
@@ -40,6 +34,18 @@ func joinable(rec *runregistry.Record) bool {
 	return (rec.State == runregistry.Running || rec.State == runregistry.Waiting) && rec.Position != ""
 }
 
+// wayOn finds what it takes to ask for the rest of a run's stream; ok is false
+// when this process cannot.
+func (e *Engine) wayOn(rec *runregistry.Record) (h *Handler, way *ground, b bearings, ok bool) {
+	h, way, ok = e.routes.of(rec)
+	b = bearingsOf(rec)
+	if !ok || !joinable(rec) || b.dialect == nil || rec.Response == nil || !rec.Response.Stream {
+		return nil, nil, b, false
+	}
+	call, err := b.join(&h.cfg.Join, rec.Position)
+	return h, way, b, err == nil && way.reaches(call)
+}
+
 // yields reports whether a run of a dead owner is better left for a moment to
 // an instance that can go on with it, as this one cannot.
 func (k *keeper) yields(ctx context.Context, id runregistry.RunID) bool {
@@ -47,7 +53,7 @@ func (k *keeper) yields(ctx context.Context, id runregistry.RunID) bool {
 	if err != nil || !joinable(rec) {
 		return false
 	}
-	if _, _, able := k.engine.routes.of(rec); able {
+	if _, _, _, able := k.engine.wayOn(rec); able {
 		return false
 	}
 	since, seen := k.left[id]
@@ -55,26 +61,14 @@ func (k *keeper) yields(ctx context.Context, id runregistry.RunID) bool {
 		since = time.Now()
 		k.left[id] = since
 	}
-	if time.Since(since) < yieldPatience {
-		return true
-	}
-	delete(k.left, id)
-	return false
+	return time.Since(since) < yieldPatience
 }
 
 // yieldPatience is how long other instances have for it.
 const yieldPatience = 4 * time.Second
 
-// adoptPump is the pump of a run that began elsewhere. It is nil when nothing
-// can be asked for.
-func (h *Handler) adoptPump(lease runregistry.Lease, rec *runregistry.Record, way *ground) *pump {
-	b := bearingsOf(rec)
-	if b.dialect == nil || rec.Response == nil || !rec.Response.Stream {
-		return nil
-	}
-	if e, err := b.join(&h.cfg.Join, rec.Position); err != nil || !way.reaches(e) {
-		return nil
-	}
+// adoptPump is the pump of a run that began elsewhere.
+func (h *Handler) adoptPump(lease runregistry.Lease, rec *runregistry.Record, way *ground, b bearings) *pump {
 	ctx, cancel := context.WithCancelCause(detached())
 	ctx, span := h.startRunSpan(ctx, ctx, rec)
 	cfg := h.cfg

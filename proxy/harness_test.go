@@ -34,7 +34,8 @@ type plainHost struct{ errorRoutes bool }
 func (plainHost) Detach(ctx context.Context, r *http.Request, _ proxy.About) *http.Request {
 	return r.Clone(ctx)
 }
-func (plainHost) Annotate(*http.Request, proxy.About) {}
+func (plainHost) Impersonal(r *http.Request) *http.Request { return r.Clone(context.Background()) }
+func (plainHost) Annotate(*http.Request, proxy.About)      {}
 func (plainHost) Expand(_ *http.Request, template string, h http.Header) string {
 	return strings.ReplaceAll(template, "{release}", h.Get("X-Agent-Release"))
 }

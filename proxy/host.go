@@ -23,6 +23,10 @@ type Host interface {
 	// which is the run's and not the request's; the host adds to it what its
 	// handlers need. The values in about are placeholders of the run.
 	Detach(ctx context.Context, r *http.Request, about About) *http.Request
+	// Impersonal returns a request that goes where r went and tells nothing of
+	// who sent it: for calls about runs of others. It is safe to use after r's
+	// handler returned.
+	Impersonal(r *http.Request) *http.Request
 	// Annotate makes the same placeholders visible to the handlers and the
 	// access log of r itself.
 	Annotate(r *http.Request, about About)

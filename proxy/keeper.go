@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -148,6 +150,7 @@ func (k *keeper) reap(ctx context.Context) {
 		k.engine.metrics.storeFailed("expired")
 		return
 	}
+	maps.DeleteFunc(k.left, func(id runregistry.RunID, _ time.Time) bool { return !slices.Contains(ids, id) })
 	for _, id := range ids {
 		if err := k.bury(ctx, id); err != nil && !settledElsewhere(err) {
 			k.engine.log.Warn("run of a dead owner was not settled", logRun(id), logError(err))

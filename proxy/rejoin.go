@@ -110,6 +110,9 @@ var errNoStream = errors.New("backend did not go on with the stream")
 // ending is that of the stream, or as it was when none was found.
 func (p *pump) rejoin(end ending) (last ending, found bool) {
 	for p.rejoins(end) && p.restJoin() {
+		if !p.engine.trusted() {
+			continue // the next try may be ours to make
+		}
 		e, err := p.joinCall()
 		if err != nil {
 			return end, false
@@ -148,9 +151,6 @@ func (p *pump) restJoin() bool {
 func (p *pump) joinCall() (*errand, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.engine.trusted() {
-		return &errand{}, nil // unsendable: the next try may be ours to make
-	}
 	return p.bearings.join(&p.cfg.Join, p.join.position)
 }
 
@@ -160,9 +160,6 @@ func (p *pump) readOn(w *joinWriter, e *errand) error {
 	defer cancel(nil)
 	w.unanswered = time.AfterFunc(callTimeout, func() { cancel(errNoAnswer) })
 	defer w.unanswered.Stop()
-	if e.target == "" {
-		return errNoStream
-	}
 	next, r, err := p.ground.prepare(ctx, e)
 	if err != nil {
 		return err

@@ -52,24 +52,33 @@ func (h *Handler) noteWay(r *http.Request, next Next) {
 const maxRealms = 64
 
 // of returns the handler and the way for a run. There may be no way but to an
-// absolute URL; ok is false when no handler is surely the run's.
+// absolute URL; ok is false when no handler is surely the run's: a call must not
+// take the credentials of one backend to another.
 func (t *routes) of(rec *runregistry.Record) (h *Handler, g *ground, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var candidates []*Handler
+	realm := rec.Subject.Realm
+	var likely, possible []*Handler
 	for h, grounds := range t.known {
-		if !h.has(rec.Route) || h.cfg.Realm != "" && h.cfg.Realm != rec.Subject.Realm {
-			continue
+		switch {
+		case !h.has(rec.Route), h.cfg.Realm != "" && h.cfg.Realm != realm:
+		case h.cfg.Realm == realm, grounds[realm] != nil:
+			likely = append(likely, h)
+		default:
+			possible = append(possible, h)
 		}
-		if g := grounds[rec.Subject.Realm]; g != nil {
-			return h, g, true
-		}
-		candidates = append(candidates, h)
 	}
-	if len(candidates) != 1 {
+	if len(likely) == 0 {
+		likely = possible
+	}
+	if len(likely) != 1 {
 		return nil, nil, false
 	}
-	return candidates[0], &ground{host: candidates[0].deps.Host, header: http.Header{}}, true
+	h = likely[0]
+	if g = t.known[h][realm]; g == nil {
+		g = &ground{host: h.deps.Host, header: http.Header{}}
+	}
+	return h, g, true
 }
 
 // has reports whether runs of the handler may carry the name of a route.
@@ -85,12 +94,9 @@ func (h *Handler) has(route string) bool {
 	return route == defaultRoute
 }
 
-// groundOf makes the way of a request one for calls: without its body, and
-// without anything that names its caller.
+// groundOf makes the way of a request one for calls about runs of others.
 func (h *Handler) groundOf(r *http.Request, next Next) *ground {
-	request := h.deps.Host.Detach(detached(), r, About{})
-	h.prepareUpstream(request, &start{})
-	return &ground{next: next, request: request, header: http.Header{}, host: h.deps.Host}
+	return &ground{next: next, request: h.deps.Host.Impersonal(r), header: http.Header{}, host: h.deps.Host}
 }
 
 // reaches reports whether a call can go this way.

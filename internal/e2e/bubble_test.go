@@ -19,7 +19,8 @@ type bareHost struct{}
 func (bareHost) Detach(ctx context.Context, r *http.Request, _ proxy.About) *http.Request {
 	return r.Clone(ctx)
 }
-func (bareHost) Annotate(*http.Request, proxy.About) {}
+func (bareHost) Impersonal(r *http.Request) *http.Request { return r.Clone(context.Background()) }
+func (bareHost) Annotate(*http.Request, proxy.About)      {}
 func (bareHost) Expand(_ *http.Request, template string, _ http.Header) string {
 	return template
 }

@@ -178,7 +178,8 @@ type runKey struct{}
 func (host) Detach(ctx context.Context, r *http.Request, about proxy.About) *http.Request {
 	return r.Clone(context.WithValue(ctx, runKey{}, about.RunID))
 }
-func (host) Annotate(*http.Request, proxy.About) {}
+func (host) Impersonal(r *http.Request) *http.Request { return r.Clone(context.Background()) }
+func (host) Annotate(*http.Request, proxy.About)      {}
 func (host) Expand(_ *http.Request, template string, _ http.Header) string {
 	return template
 }
