@@ -1,22 +1,17 @@
 package demo
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
 )
 
 // The page's own modules are tested by Node's test runner, without any package
 // from a registry.
 func TestModulesOfThePage(t *testing.T) {
-	node, err := exec.LookPath("node")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("looking for node: %v", err)
-		}
-		t.Skip("node is not installed; CI has it")
-	}
+	node := testkit.RequireProgram(t, "node")
 	tests, err := filepath.Glob("web_test/*.test.js")
 	if err != nil || len(tests) == 0 {
 		t.Fatalf("looking for tests: got %v, %v, want some", tests, err)

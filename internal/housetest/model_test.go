@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
 )
 
 // leaseModel is the model of lease, fence and settle.
@@ -15,14 +17,8 @@ const leaseModel = "docs/model/lease.pml"
 // the model lacks something.
 func checker(t *testing.T, defines ...string) string {
 	t.Helper()
-	for _, tool := range []string{"spin", "gcc"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			if os.Getenv("CI") != "" {
-				t.Fatalf("%v: the model cannot be checked", err)
-			}
-			t.Skipf("%v: the model is not checked", err)
-		}
-	}
+	testkit.RequireProgram(t, "spin")
+	testkit.RequireProgram(t, "gcc")
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "lease.pml"), []byte(read(t, leaseModel)), 0o600); err != nil {
 		t.Fatal(err)

@@ -7,31 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
 )
 
-// recordings is where the recorded streams are. They are read in place. Without
-// them a test that needs them cannot run; on the build machine that is a
-// failure.
-func recordings(t testing.TB) string {
-	t.Helper()
-	root := os.Getenv("AGENT_RUNS_FIXTURES")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared", "fixtures")
-	}
-	if _, err := os.Stat(root); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("recordings are not there: %v", err)
-		}
-		t.Skipf("recordings are not there: %v", err)
-	}
-	return root
-}
-
 func recording(t testing.TB, name string) []byte {
 	t.Helper()
-	body, err := os.ReadFile(filepath.Join(recordings(t), filepath.FromSlash(name)))
+	body, err := os.ReadFile(filepath.Join(testkit.RequireFixtures(t), filepath.FromSlash(name)))
 	if err != nil {
 		t.Fatal(err)
 	}

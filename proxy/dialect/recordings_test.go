@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
 )
@@ -98,7 +99,7 @@ var dialectOf = map[string]string{
 // several streams under headings, are not among them.
 func streams(t testing.TB) map[string]*dialect.Dialect {
 	t.Helper()
-	root := recordings(t)
+	root := testkit.RequireFixtures(t)
 	found := map[string]*dialect.Dialect{}
 	for folder, name := range dialectOf {
 		entries, err := os.ReadDir(filepath.Join(root, folder))
