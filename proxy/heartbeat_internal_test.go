@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,5 +53,57 @@ func TestARunThatCannotBeSettledLetsOthersLook(t *testing.T) {
 		p.mu.Unlock()
 		e.abandon()
 		<-settled
+	})
+}
+
+// lonely is a store of which this process has heard everything and whose leases
+// nobody else looks at.
+type lonely struct {
+	runregistry.Store
+
+	looks atomic.Int64
+}
+
+func (*lonely) Hold(runregistry.InstanceID, time.Duration) {}
+func (*lonely) Renew(context.Context, []runregistry.Lease) ([]runregistry.Renewal, error) {
+	return nil, nil
+}
+func (s *lonely) Expired(context.Context, int) ([]runregistry.RunID, error) {
+	s.looks.Add(1)
+	return nil, nil
+}
+func (*lonely) TakeOver(context.Context, runregistry.RunID) (runregistry.Lease, *runregistry.Record, error) {
+	return runregistry.Lease{}, nil, runregistry.ErrLeaseLive
+}
+func (*lonely) Release(context.Context, runregistry.Lease) error { return nil }
+func (*lonely) Orders(context.Context) <-chan runregistry.RunID {
+	none := make(chan runregistry.RunID)
+	close(none)
+	return none
+}
+func (*lonely) Restore(context.Context, runregistry.Lease, *runregistry.Record, *runregistry.Batch) error {
+	return nil
+}
+
+// TestAGatewayThatDrainsTakesNothingOver: it could not go on with a run that
+// another one can go on with.
+func TestAGatewayThatDrainsTakesNothingOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &lonely{}
+		e := NewEngine(store, slog.New(slog.DiscardHandler), NewMetrics())
+		e.Share(Sharing{Lease: 15 * time.Second})
+		defer e.keeper.Close()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		looked := store.looks.Load()
+		if looked == 0 {
+			t.Error("a healthy gateway never looked for dead owners")
+		}
+		e.Drain()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := store.looks.Load(); got > looked {
+			t.Errorf("looked %d times while it drains", got-looked)
+		}
 	})
 }

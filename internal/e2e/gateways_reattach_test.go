@@ -148,6 +148,11 @@ func TestARunOfADeadOwnerIsFoundAgainUpstream(t *testing.T) {
 			if got := joins[0].Get("Authorization"); got != "Bearer service" {
 				t.Errorf("joined with %q, want the configuration's credential", got)
 			}
+			for _, name := range []string{"X-User", "X-Forwarded-For"} {
+				if got := joins[0].Get(name); got != "" {
+					t.Errorf("joined with %s %q, want nothing of whoever showed the way", name, got)
+				}
+			}
 			if rec := other.Snapshot(t, a.Run()); rec.Upstream.Reattached != 1 || rec.State != "completed" {
 				t.Errorf("got %s, reattached %d times, want completed and 1", rec.State, rec.Upstream.Reattached)
 			}
