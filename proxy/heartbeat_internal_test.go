@@ -68,10 +68,12 @@ func (*lonely) Hold(runregistry.InstanceID, time.Duration) {}
 func (*lonely) Renew(context.Context, []runregistry.Lease) ([]runregistry.Renewal, error) {
 	return nil, nil
 }
+
 func (s *lonely) Expired(context.Context, int) ([]runregistry.RunID, error) {
 	s.looks.Add(1)
 	return nil, nil
 }
+
 func (*lonely) TakeOver(context.Context, runregistry.RunID) (runregistry.Lease, *runregistry.Record, error) {
 	return runregistry.Lease{}, nil, runregistry.ErrLeaseLive
 }
@@ -81,6 +83,7 @@ func (*lonely) Orders(context.Context) <-chan runregistry.RunID {
 	close(none)
 	return none
 }
+
 func (*lonely) Restore(context.Context, runregistry.Lease, *runregistry.Record, *runregistry.Batch) error {
 	return nil
 }
