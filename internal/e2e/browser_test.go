@@ -108,16 +108,16 @@ func TestBrowserResumesAcrossOriginsWithoutAPreflight(t *testing.T) {
 	gate := make(chan struct{})
 	stage := u.Stage(caseScript(t, "27-retry-attaches", "upstream.jsonl").Gated(gate))
 	g := testkit.Start(t, testkit.Setup{Sites: map[string]string{"": testkit.Bare(u.Addr(), "cors "+app.URL)}})
-	network := newCutter(t, g.URL(""))
+	network := testkit.NewCutter(t, g.URL(""))
 
 	page := b.Open(t, app.URL)
 	var run string
-	page.Eval(t, fmt.Sprintf(watchScript, network.url(), "go"), &run)
+	page.Eval(t, fmt.Sprintf(watchScript, network.URL(), "go"), &run)
 	page.Eval(t, `new Promise(done => { const look = setInterval(() => seen.data.length > 0 && (clearInterval(look), done()), 10); })`, nil)
-	network.cut()
+	network.Cut()
 	close(gate)
 	stage.Call(t, 1).AwaitEnd(t)
-	network.restore()
+	network.Restore()
 	var got watched
 	page.Eval(t, "watched", &got)
 	got.checkIDs(t)

@@ -55,8 +55,6 @@ func genericSite(upstream string, options ...string) string {
 }
 
 func closeShared() error {
-	sdk.remove()
-	mcpSDK.remove()
 	if shared.upstream == nil {
 		return shared.err
 	}

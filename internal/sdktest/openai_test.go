@@ -1,22 +1,18 @@
-package e2e
+package sdktest
 
 import (
-	"bufio"
-	"bytes"
-	"io"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
+	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit/npm"
 )
 
-// sdk has the unmodified openai SDK.
-var sdk = npmFolder{source: "sdk"}
+// openAI has the unmodified SDK of OpenAI.
+var openAI = npm.NewFolder("openai")
 
-// sdkResult is what the script prints about its question.
-type sdkResult struct {
+// answer is what the script of the openai SDK prints about its question.
+type answer struct {
 	Text, Run, Replayed string
 	Error               *struct {
 		Kind, Message string
@@ -25,45 +21,10 @@ type sdkResult struct {
 	}
 }
 
-// question is a script that is under way.
-type question struct {
-	cmd *exec.Cmd
-	out *bufio.Reader
-	err bytes.Buffer
-}
-
 // ask lets the SDK ask its question; when its text is cut, it says so.
-func ask(t *testing.T, baseURL string, stage *testkit.Stage, cut string) *question {
+func ask(t *testing.T, baseURL string, stage *testkit.Stage, cut string) *npm.Script {
 	t.Helper()
-	q := &question{cmd: exec.CommandContext(t.Context(), "node", filepath.Join(sdk.install(t), "chat.mjs"), baseURL, stage.Name(), cut)}
-	q.cmd.Dir = sdk.folder
-	out, err := q.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	q.cmd.Stderr = &q.err
-	q.out = bufio.NewReader(out)
-	if err := q.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return q
-}
-
-// reached waits until the SDK has read the text that ask named.
-func (q *question) reached(t *testing.T) {
-	t.Helper()
-	if line, err := q.out.ReadString('\n'); err != nil || line != "reached\n" {
-		t.Fatalf("got %q and %v, want the SDK to get there: %s", line, err, q.err.String())
-	}
-}
-
-func (q *question) result(t *testing.T) sdkResult {
-	t.Helper()
-	raw, err := io.ReadAll(q.out)
-	if waited := q.cmd.Wait(); err != nil || waited != nil {
-		t.Fatalf("script ended with %v and %v: %s", err, waited, q.err.String())
-	}
-	return testkit.Decode[sdkResult](t, bytes.TrimPrefix(raw, []byte("reached\n")))
+	return openAI.Run(t, "chat.mjs", baseURL, stage.Name(), cut)
 }
 
 // sdkSite is a gateway as a bare directive makes it: the SDK has no cookies
@@ -80,8 +41,8 @@ const tenTokens = "tok1 tok2 tok3 tok4 tok5 tok6 tok7 tok8 tok9 tok10 "
 
 func TestOpenAISDKStreams(t *testing.T) {
 	t.Parallel()
-	g, stage := sdkSite(t, caseScript(t, "27-retry-attaches", "upstream.jsonl").Scaled(0.05))
-	got := ask(t, g.URL(""), stage, "").result(t)
+	g, stage := sdkSite(t, caseScript(t, "27-retry-attaches").Scaled(0.05))
+	got := npm.Result[answer](t, ask(t, g.URL(""), stage, ""))
 	if got.Error != nil || got.Text != tenTokens || got.Run == "" {
 		t.Errorf("got %+v, want the whole text and a run", got)
 	}
@@ -93,18 +54,18 @@ func TestOpenAISDKStreams(t *testing.T) {
 func TestOpenAISDKRetriesWithoutASecondRun(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	script := append(testkit.Script{testkit.Gate(gate)}, caseScript(t, "27-retry-attaches", "upstream.jsonl").Scaled(0)...)
+	script := append(testkit.Script{testkit.Gate(gate)}, caseScript(t, "27-retry-attaches").Scaled(0)...)
 	g, stage := sdkSite(t, script)
-	network := newCutter(t, g.URL(""))
-	q := ask(t, network.url(), stage, "")
+	network := testkit.NewCutter(t, g.URL(""))
+	q := ask(t, network.URL(), stage, "")
 	stage.Call(t, 1)
-	network.cut()
+	network.Cut()
 	testkit.Eventually(t, "the gateway to notice and the SDK to try again", func() bool {
-		return len(g.Log.Accesses("/v1/chat/completions")) == 1 && network.waiting() > 0
+		return len(g.Log.Accesses("/v1/chat/completions")) == 1 && network.Waiting() > 0
 	})
-	network.restore()
+	network.Restore()
 	close(gate)
-	got := q.result(t)
+	got := npm.Result[answer](t, q)
 	if got.Error != nil || got.Text != tenTokens || got.Replayed != "true" {
 		t.Errorf("got %+v, want the whole text, replayed", got)
 	}
@@ -117,8 +78,8 @@ func TestOpenAISDKRetriesWithoutASecondRun(t *testing.T) {
 // pass for a whole one.
 func TestOpenAISDKSeesAnErrorWhenUpstreamBreaks(t *testing.T) {
 	t.Parallel()
-	g, stage := sdkSite(t, caseScript(t, "09-resume-after-mid-stream-error", "upstream.jsonl"))
-	got := ask(t, g.URL(""), stage, "").result(t)
+	g, stage := sdkSite(t, caseScript(t, "09-resume-after-mid-stream-error"))
+	got := npm.Result[answer](t, ask(t, g.URL(""), stage, ""))
 	if got.Error == nil || got.Error.Kind != "APIError" || got.Text != "tok1 tok2 tok3 tok4 tok5 " {
 		t.Errorf("got %+v, want the five tokens and an APIError", got)
 	}
@@ -133,13 +94,13 @@ func TestOpenAISDKSeesAnErrorWhenUpstreamBreaks(t *testing.T) {
 func TestOpenAISDKIsCutMidStream(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	g, stage := sdkSite(t, caseScript(t, "27-retry-attaches", "upstream.jsonl").Gated(gate))
-	network := newCutter(t, g.URL(""))
-	q := ask(t, network.url(), stage, "tok1 tok2 ")
+	g, stage := sdkSite(t, caseScript(t, "27-retry-attaches").Gated(gate))
+	network := testkit.NewCutter(t, g.URL(""))
+	q := ask(t, network.URL(), stage, "tok1 tok2 ")
 	gate <- struct{}{}
-	q.reached(t)
-	network.cut()
-	got := q.result(t)
+	q.Says(t, "reached")
+	network.Cut()
+	got := npm.Result[answer](t, q)
 	if got.Error == nil || got.Run == "" {
 		t.Fatalf("got %+v, want an error and a run", got)
 	}

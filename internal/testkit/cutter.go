@@ -1,4 +1,4 @@
-package e2e
+package testkit
 
 import (
 	"io"
@@ -6,13 +6,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
 )
 
-// cutter is a network that fails: it stands between a client and the gateway
+// Cutter is a network that fails: it stands between a client and the gateway
 // and resets the client's connections on command.
-type cutter struct {
+type Cutter struct {
 	listener net.Listener
 	to       string
 	all      sync.WaitGroup
@@ -23,24 +21,25 @@ type cutter struct {
 	tries int           // connections that were tried while it was down
 }
 
-// newCutter stands in front of a server until the test ends.
-func newCutter(t *testing.T, url string) *cutter {
+// NewCutter stands in front of a server until the test ends.
+func NewCutter(t *testing.T, url string) *Cutter {
 	t.Helper()
-	c := &cutter{listener: testkit.Listen(t), to: strings.TrimPrefix(url, "http://")}
+	c := &Cutter{listener: Listen(t), to: strings.TrimPrefix(url, "http://")}
 	c.all.Go(c.accept)
 	t.Cleanup(func() {
 		_ = c.listener.Close()
-		c.restore()
-		c.cut()
-		c.restore()
+		c.Restore()
+		c.Cut()
+		c.Restore()
 		c.all.Wait()
 	})
 	return c
 }
 
-func (c *cutter) url() string { return "http://" + c.listener.Addr().String() }
+// URL is what to call instead of the server.
+func (c *Cutter) URL() string { return "http://" + c.listener.Addr().String() }
 
-func (c *cutter) accept() {
+func (c *Cutter) accept() {
 	for {
 		client, err := c.listener.Accept()
 		if err != nil {
@@ -51,7 +50,7 @@ func (c *cutter) accept() {
 }
 
 // join connects a client once the network is up.
-func (c *cutter) join(client net.Conn) {
+func (c *Cutter) join(client net.Conn) {
 	c.mu.Lock()
 	down := c.down
 	if down != nil {
@@ -78,12 +77,12 @@ func copyAndClose(to, from net.Conn) {
 	_ = to.Close()
 }
 
-// cut resets all connections and lets none through until restore.
-func (c *cutter) cut() {
+// Cut resets all connections and lets none through until Restore.
+func (c *Cutter) Cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, conn := range c.conns {
-		testkit.ResetConn(conn)
+		ResetConn(conn)
 	}
 	c.conns = nil
 	if c.down == nil {
@@ -91,8 +90,8 @@ func (c *cutter) cut() {
 	}
 }
 
-// restore lets connections through again.
-func (c *cutter) restore() {
+// Restore lets connections through again.
+func (c *Cutter) Restore() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.down != nil {
@@ -101,9 +100,9 @@ func (c *cutter) restore() {
 	}
 }
 
-// waiting is the number of connections that were tried while the network was
+// Waiting is the number of connections that were tried while the network was
 // down.
-func (c *cutter) waiting() int {
+func (c *Cutter) Waiting() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.tries

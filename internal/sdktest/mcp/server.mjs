@@ -1,6 +1,6 @@
 // A server of MCP as its SDK makes it, with a tool that tells its progress and
 // goes on with each line that it is given. It prints its port, each call of the
-// tool, and each request to go on with a stream.
+// tool and its end, and each request to go on with a stream.
 import { createServer } from "node:http";
 import { createInterface } from "node:readline";
 import { randomUUID } from "node:crypto";
@@ -22,6 +22,7 @@ server.registerTool("count", { description: "Counts to three." }, async (extra) 
     });
   }
   await lines.next();
+  say("answered");
   return { content: [{ type: "text", text: "counted" }] };
 });
 
