@@ -115,7 +115,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := metrics.Register(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	if err := a.onStopping(ctx); err != nil {
+	if err := a.listen(ctx); err != nil {
 		return err
 	}
 	if err := a.Store.resolve(); err != nil {
@@ -125,13 +125,22 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.shared, err = engines.acquire(a.Store); err != nil {
 		return err
 	}
-	a.shared.prepare(a.sharing())
+	a.shared.prepare(a.sharing(), a.log)
 	return nil
 }
 
-// onStopping listens for the end of the process. Apps stop in random order, and
-// the http app waits for its streams: only this event comes before both.
-func (a *App) onStopping(ctx caddy.Context) error {
+// The events of Caddy that concern runs.
+const (
+	// eventStarted comes when all apps of a configuration have started. Before,
+	// one of them may still fail, and the configuration before goes on.
+	eventStarted = "started"
+	// eventStopping comes before any app stops. Apps stop in random order, and
+	// the http app waits for its streams.
+	eventStopping = "stopping"
+)
+
+// listen asks for the events.
+func (a *App) listen(ctx caddy.Context) error {
 	app, err := ctx.App("events")
 	if err != nil {
 		return fmt.Errorf("loading events app: %w", err)
@@ -140,20 +149,25 @@ func (a *App) onStopping(ctx caddy.Context) error {
 	if !ok {
 		return fmt.Errorf("loading events app: got a %T", app)
 	}
-	if err := events.On("stopping", stopListener{a}); err != nil {
-		return fmt.Errorf("listening for stopping: %w", err)
+	if err := errors.Join(events.On(eventStarted, listener{a}), events.On(eventStopping, listener{a})); err != nil {
+		return fmt.Errorf("listening for events: %w", err)
 	}
 	return nil
 }
 
-// stopListener drains the engine before any app stops.
-type stopListener struct{ app *App }
+// listener puts the settings of a configuration in force once it runs, and
+// drains the engine before it stops.
+type listener struct{ app *App }
 
-// Handle implements caddyevents.Handler. Caddy emits the event for reloads too,
+// Handle implements caddyevents.Handler. Caddy emits stopping for reloads too,
 // which concern no run.
-func (l stopListener) Handle(context.Context, caddy.Event) error {
-	if caddy.Exiting() {
-		l.app.shared.drain()
+func (l listener) Handle(_ context.Context, e caddy.Event) error {
+	switch shared := l.app.shared; {
+	case e.Name() == eventStarted:
+		shared.adopt(l.app.Store, l.app.sharing(), l.app.log)
+		shared.rules.replace(l.app.rules())
+	case e.Name() == eventStopping && caddy.Exiting():
+		shared.drain()
 	}
 	return nil
 }
@@ -273,8 +287,6 @@ func (s Shutdown) wait() time.Duration {
 // Start opens the store, unless a request came first: apps start in random
 // order.
 func (a *App) Start() error {
-	a.shared.adopt(a.Store, a.sharing(), a.log)
-	a.shared.rules.replace(a.rules())
 	if _, err := a.shared.open(); err != nil {
 		return fmt.Errorf("opening store: %w", err)
 	}
@@ -309,5 +321,5 @@ var (
 	_ caddy.Provisioner   = (*App)(nil)
 	_ caddy.Validator     = (*App)(nil)
 	_ caddy.CleanerUpper  = (*App)(nil)
-	_ caddyevents.Handler = stopListener{}
+	_ caddyevents.Handler = listener{}
 )

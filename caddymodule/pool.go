@@ -133,15 +133,16 @@ var errClosed = errors.New("store is closed")
 
 // prepare takes the settings of a configuration that may be the first to open
 // the store; an open one keeps its own.
-func (s *sharedEngine) prepare(sharing proxy.Sharing) {
+func (s *sharedEngine) prepare(sharing proxy.Sharing, log *slog.Logger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.engine == nil {
 		s.sharing = sharing
+		s.log.follow(log)
 	}
 }
 
-// adopt makes a configuration that starts the one whose settings count.
+// adopt makes a configuration that runs now the one whose settings count.
 func (s *sharedEngine) adopt(config Store, sharing proxy.Sharing, log *slog.Logger) {
 	s.log.follow(log)
 	s.mu.Lock()
