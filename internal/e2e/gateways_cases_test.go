@@ -25,7 +25,7 @@ func TestCasesHoldBehindALoadBalancer(t *testing.T) {
 		"32 one active run per conversation":     oneActiveRun,
 		"32 twenty starts at once":               twentyStartsAtOnce,
 		"a hundred posts with one key":           oneKeyIsOneRun,
-		"stop, then send":                        stopThenSend,
+		"stop, then send":                        func(t *testing.T, on opener) { stopThenSend(t, on, func() []*testkit.Gateway { return p.all }) },
 		"strangers learn nothing":                strangersLearnNothing,
 		"a foreign conversation's name is free":  oneActiveRunPerSubject,
 		"sessions are the same on all gateways":  sessionsAreShared(p),

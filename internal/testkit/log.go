@@ -3,6 +3,7 @@ package testkit
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"sync"
 )
@@ -112,9 +113,9 @@ func (l *Log) Fault() string {
 // Access is one line of the access log.
 type Access struct {
 	Request struct {
-		Method string `json:"method"`
-		URI    string `json:"uri"`
-		Header map[string][]string
+		Method string      `json:"method"`
+		URI    string      `json:"uri"`
+		Header http.Header `json:"headers"`
 	} `json:"request"`
 	Status int `json:"status"`
 }
