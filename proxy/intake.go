@@ -227,13 +227,18 @@ func (p *pump) take(f *frame.Frame) error {
 		return nil // what it told is all that counts now
 	}
 	n := len(p.batch.buf)
-	if p.kind == frame.SSE && !p.dialect.Wire.IDs {
-		p.batch.buf = frame.AppendOwn(p.batch.buf, f.Raw) // its clients resume by upstream's own ids
-	} else {
-		p.batch.buf = append(p.batch.buf, f.Clean...)
-	}
+	p.batch.buf = appendStored(p.batch.buf, p.kind, p.dialect, f)
 	p.batch.frames = append(p.batch.frames, p.batch.buf[n:len(p.batch.buf):len(p.batch.buf)])
 	return nil
+}
+
+// appendStored appends a frame as it is stored: without upstream's ids, unless
+// the clients of its dialect resume by them.
+func appendStored(buf []byte, kind frame.Kind, d *dialect.Dialect, f *frame.Frame) []byte {
+	if kind == frame.SSE && !d.Wire.IDs {
+		return frame.AppendOwn(buf, f.Raw)
+	}
+	return append(buf, f.Clean...)
 }
 
 // detect fixes the dialect with the first frame that has data.

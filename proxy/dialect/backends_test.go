@@ -238,9 +238,11 @@ var tales = []tale{
 	{name: "a chain that was cut", dialect: "langserve", blocks: []string{`data|"a"`}, end: "truncated", ids: "  ", text: "a"},
 }
 
+func allTales() []tale { return slices.Concat(tales, difyTales, appTales) }
+
 func TestBackendsTellTheirTales(t *testing.T) {
 	t.Parallel()
-	for _, tt := range slices.Concat(tales, difyTales, appTales) {
+	for _, tt := range allTales() {
 		t.Run(tt.dialect+" "+tt.name, func(t *testing.T) {
 			t.Parallel()
 			tt.check(t)

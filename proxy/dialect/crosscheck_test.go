@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
 )
 
@@ -76,7 +77,7 @@ func TestResponsesAgreeWithTheirLastFrame(t *testing.T) {
 	checked := 0
 	for _, name := range of(t, "openai-responses") {
 		d := lookup(t, "openai-responses")
-		frames := cut(t, d.Kind, unframed(name, recording(t, name)), 0)
+		frames := cut(t, d.Kind, testkit.Recording(t, name), 0)
 		last := slices.IndexFunc(frames, func(b []byte) bool { return strings.Contains(string(b), `"response.completed"`) })
 		if last < 0 {
 			continue
@@ -139,7 +140,7 @@ func TestMessagesAgreeWithTheirDeltas(t *testing.T) {
 	t.Parallel()
 	for _, name := range of(t, "anthropic-messages") {
 		d := lookup(t, "anthropic-messages")
-		frames := cut(t, d.Kind, unframed(name, recording(t, name)), 0)
+		frames := cut(t, d.Kind, testkit.Recording(t, name), 0)
 		var text, stop string
 		var in, out int64
 		for _, m := range objects(t, d.Kind, frames) {
@@ -172,7 +173,7 @@ func TestChatsAgreeWithTheirChunks(t *testing.T) {
 	t.Parallel()
 	for _, name := range append(of(t, "openai-chat"), of(t, "openai-completions")...) {
 		d := streams(t)[name]
-		frames := cut(t, d.Kind, unframed(name, recording(t, name)), 0)
+		frames := cut(t, d.Kind, testkit.Recording(t, name), 0)
 		var text, stop string
 		var usage any
 		for _, m := range objects(t, d.Kind, frames) {
@@ -204,7 +205,7 @@ func TestGraphsAgreeWithTheirValues(t *testing.T) {
 	t.Parallel()
 	d := lookup(t, "langgraph")
 	name := "langgraph/api-server-messages-values.sse"
-	frames := cut(t, d.Kind, recording(t, name), 0)
+	frames := cut(t, d.Kind, testkit.Recording(t, name), 0)
 	var want string
 	for _, m := range objects(t, d.Kind, frames) {
 		messages, _ := dig(m, "messages").([]any)
@@ -228,8 +229,8 @@ func TestGraphsAgreeWithTheirValues(t *testing.T) {
 func TestReattachedStreamFoldsToTheSameAnswer(t *testing.T) {
 	t.Parallel()
 	d := lookup(t, "openai-responses")
-	whole := cut(t, d.Kind, recording(t, "openai-responses/background-queued.sse"), 0)
-	tail := cut(t, d.Kind, recording(t, "openai-responses/background-resume-starting-after.sse"), 0)
+	whole := cut(t, d.Kind, testkit.Recording(t, "openai-responses/background-queued.sse"), 0)
+	tail := cut(t, d.Kind, testkit.Recording(t, "openai-responses/background-resume-starting-after.sse"), 0)
 	want := fold(d, d.Kind, whole)
 	for from := range tail {
 		if got := fold(d, d.Kind, tail[from:]); got.Text != want.Text || *got.FinishReason != *want.FinishReason {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
 )
@@ -53,7 +54,7 @@ func TestATableReadsLikeTheDialectItDescribes(t *testing.T) {
 		"openai-chat/text-basic.sse", "openai-chat/sdk-max-tokens-length.sse", "openai-chat/envoy-chat-streaming-detailed-usage.sse",
 		"openai-chat-compatible/groq-tool-use-failed-error-midstream.sse", "vllm/chat.sse", "openai-chat/sdk-long-structured.sse",
 	} {
-		frames := cut(t, frame.SSE, recording(t, name), 0)
+		frames := cut(t, frame.SSE, testkit.Recording(t, name), 0)
 		got, want := read(own, frame.SSE, frames), read(built, frame.SSE, frames)
 		if got.end != want.end || got.UpstreamID != want.UpstreamID || got.Model != want.Model {
 			t.Errorf("%s: got %+v, want %+v", name, got, want)

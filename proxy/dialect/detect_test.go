@@ -2,8 +2,10 @@ package dialect_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
+	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
 )
@@ -169,7 +171,10 @@ func TestPathHintsStandForTheirRecordings(t *testing.T) {
 		case "generic", "ai-ui-v1", "ai-data-v1", "mcp", "replicate": // never hinted at by a path
 			continue
 		}
-		for _, clean := range cut(t, d.Kind, unframed(name, recording(t, name)), 0) {
+		if strings.Contains(name, "#") {
+			continue // written to try parsers out
+		}
+		for _, clean := range cut(t, d.Kind, testkit.Recording(t, name), 0) {
 			var f frame.Frame
 			if frame.Parse(d.Kind, clean, &f); len(f.Data) == 0 {
 				continue

@@ -2,35 +2,29 @@ package dialect_test
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
 )
-
-func recording(t testing.TB, name string) []byte {
-	t.Helper()
-	body, err := os.ReadFile(filepath.Join(testkit.RequireFixtures(t), filepath.FromSlash(name)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return body
-}
 
 // cut cuts a body that arrives in pieces of the given size and ends cleanly;
 // 0 is one piece.
 func cut(t testing.TB, kind frame.Kind, body []byte, size int) [][]byte {
 	t.Helper()
+	_, clean := pieces(t, kind, body, size)
+	return clean
+}
+
+// pieces cuts a body into frames as they came, and as they are stored.
+func pieces(t testing.TB, kind frame.Kind, body []byte, size int) (raw, clean [][]byte) {
+	t.Helper()
 	if size <= 0 {
 		size = max(1, len(body))
 	}
-	var frames [][]byte
 	sink := frame.Sink{Frame: func(f *frame.Frame) error {
-		frames = append(frames, bytes.Clone(f.Clean))
+		raw, clean = append(raw, bytes.Clone(f.Raw)), append(clean, bytes.Clone(f.Clean))
 		return nil
 	}}
 	c := frame.New(kind, 0)
@@ -44,21 +38,7 @@ func cut(t testing.TB, kind frame.Kind, body []byte, size int) [][]byte {
 	if err := c.End(sink, true); err != nil {
 		t.Fatal(err)
 	}
-	return frames
-}
-
-// unframed makes event streams of recordings that hold one payload a line.
-func unframed(name string, body []byte) []byte {
-	if !strings.HasSuffix(name, ".jsonl") {
-		return body
-	}
-	var b bytes.Buffer
-	for line := range bytes.Lines(body) {
-		b.WriteString("data: ")
-		b.Write(bytes.TrimSpace(line))
-		b.WriteString("\n\n")
-	}
-	return b.Bytes()
+	return raw, clean
 }
 
 // end is how a run ends as its frames tell it.

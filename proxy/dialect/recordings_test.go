@@ -93,10 +93,10 @@ var dialectOf = map[string]string{
 	"ag-ui": "ag-ui", "langgraph": "langgraph", "mcp-streamable-http": "mcp",
 	"a2a": "a2a", "assistant-transport": "assistant-transport", "gemini-interactions": "gemini-interactions",
 	"openai-assistants": "openai-assistants", "replicate": "replicate",
+	"bedrock-converse": "bedrock", "bedrock-invoke": "bedrock",
 }
 
-// streams are the recordings, by name. Binary ones, and the file that holds
-// several streams under headings, are not among them.
+// streams are the recordings, by name.
 func streams(t testing.TB) map[string]*dialect.Dialect {
 	t.Helper()
 	root := testkit.RequireFixtures(t)
@@ -107,27 +107,50 @@ func streams(t testing.TB) map[string]*dialect.Dialect {
 			t.Fatal(err)
 		}
 		for _, e := range entries {
-			if file := e.Name(); file != "MANIFEST.md" && !strings.Contains(file, "with-headings") {
-				d := lookup(t, name)
-				switch {
-				case strings.HasPrefix(file, "responses-"):
-					d = lookup(t, "openai-responses")
-				case strings.HasPrefix(file, "completions"):
-					d = lookup(t, "openai-completions")
+			if file := e.Name(); file != "MANIFEST.md" {
+				for _, part := range partsOf(t, folder+"/"+file) {
+					found[part] = lookup(t, dialectOfFile(name, file))
 				}
-				found[folder+"/"+file] = d
 			}
 		}
 	}
 	return found
 }
 
+// dialectOfFile is the dialect of a file in the folder of another one.
+func dialectOfFile(folders, file string) string {
+	switch {
+	case strings.HasPrefix(file, "responses-"):
+		return "openai-responses"
+	case strings.HasPrefix(file, "completions"):
+		return "openai-completions"
+	case strings.HasPrefix(file, "payloads-amazon-bedrock"):
+		return "generic" // decoded: nothing sends it so
+	default:
+		return folders
+	}
+}
+
+// partsOf are the streams in a file.
+func partsOf(t testing.TB, file string) (names []string) {
+	t.Helper()
+	if !strings.HasSuffix(file, "-with-headings.txt") {
+		return []string{file}
+	}
+	for line := range strings.Lines(string(testkit.Recording(t, file))) {
+		if heading, ok := strings.CutPrefix(line, "## "); ok {
+			names = append(names, file+"#"+strings.TrimSpace(heading))
+		}
+	}
+	return names
+}
+
 func factsOf(t testing.TB, name string, d *dialect.Dialect) facts {
 	t.Helper()
-	frames := cut(t, d.Kind, unframed(name, recording(t, name)), 0)
+	frames := cut(t, d.Kind, testkit.Recording(t, name), 0)
 	s, snap := read(d, d.Kind, frames), fold(d, d.Kind, frames)
 	known := facts{
-		Dialect: d.Name, ByFrame: detected(t, d.Kind, unframed(name, recording(t, name))), Frames: len(frames),
+		Dialect: d.Name, ByFrame: detected(t, d.Kind, testkit.Recording(t, name)), Frames: len(frames),
 		State: s.state(d), Reason: s.Reason, Marker: s.Marker, ID: s.UpstreamID, Thread: s.ConversationID, Model: s.Model,
 		Observed: s.Tools, Text: digestOf(snap.Text), Reasoning: digestOfOptional(snap.Reasoning), Finish: snap.FinishReason,
 		Types: map[string]int{},
@@ -232,7 +255,7 @@ func writeFacts(t testing.TB, known map[string]facts) {
 func TestFactsDoNotDependOnChunking(t *testing.T) {
 	t.Parallel()
 	for name, d := range streams(t) {
-		body := unframed(name, recording(t, name))
+		body := testkit.Recording(t, name)
 		whole := cut(t, d.Kind, body, 0)
 		facts, snap := encode(t, read(d, d.Kind, whole)), digestOf(encode(t, fold(d, d.Kind, whole)))
 		for _, size := range []int{1, 7, 4093} {
@@ -247,16 +270,14 @@ func TestFactsDoNotDependOnChunking(t *testing.T) {
 	}
 }
 
-// foldLookingOften takes a snapshot after every 16th frame.
+// foldLookingOften takes a snapshot after every frame.
 func foldLookingOften(d *dialect.Dialect, kind frame.Kind, frames [][]byte) dialect.Snapshot {
 	var f frame.Frame
 	folder := d.NewFolder()
 	for i, clean := range frames {
 		frame.Parse(kind, clean, &f)
 		folder.Fold(uint64(i+1), &f)
-		if i%16 == 0 {
-			folder.Snapshot()
-		}
+		folder.Snapshot()
 	}
 	return folder.Snapshot()
 }
@@ -266,7 +287,7 @@ func foldLookingOften(d *dialect.Dialect, kind frame.Kind, frames [][]byte) dial
 func TestReaderAndFolderAgree(t *testing.T) {
 	t.Parallel()
 	for name, d := range streams(t) {
-		frames := cut(t, d.Kind, unframed(name, recording(t, name)), 0)
+		frames := cut(t, d.Kind, testkit.Recording(t, name), 0)
 		s, snap := read(d, d.Kind, frames), fold(d, d.Kind, frames)
 		if failed := s.Outcome == dialect.OutcomeFailed; failed != (snap.Error != nil) {
 			t.Errorf("%s: got failed %v and error %+v", name, failed, snap.Error)
@@ -285,22 +306,17 @@ func TestReaderAndFolderAgree(t *testing.T) {
 // TestHandWrittenStreamsOfAGUI: several streams in one file, under headings.
 func TestHandWrittenStreamsOfAGUI(t *testing.T) {
 	t.Parallel()
-	d := lookup(t, "ag-ui")
+	const file = "ag-ui/dart-sdk-sse-streams-with-headings.txt"
 	want := map[string]string{ // state, thread, text
 		"Simple Text Message Stream": "completed thread_01 32", "Tool Call Stream": "completed thread_02 0",
 		"Heartbeat and Comments": "completed thread_03 4", "Multi-line Data Fields": "truncated  0",
 		"With Event IDs and Retry": "truncated  15", "Malformed Examples": "truncated  0",
 		"Empty Lines and Spacing": "completed thread_04 0", "Unicode and Special Characters": "truncated  57",
 	}
-	for section := range strings.SplitSeq("\n"+string(recording(t, "ag-ui/dart-sdk-sse-streams-with-headings.txt")), "\n## ") {
-		title, body, _ := strings.Cut(section, "\n")
-		if title == "" {
-			continue
-		}
-		frames := cut(t, d.Kind, []byte(body+"\n\n"), 0)
-		s := read(d, d.Kind, frames)
-		got := fmt.Sprintf("%s %s %d", s.state(d), s.ConversationID, len(fold(d, d.Kind, frames).Text))
-		if got != want[title] {
+	for _, name := range partsOf(t, file) {
+		title := strings.TrimPrefix(name, file+"#")
+		known := factsOf(t, name, lookup(t, "ag-ui"))
+		if got := fmt.Sprintf("%s %s %d", known.State, known.Thread, known.Text.Bytes); got != want[title] {
 			t.Errorf("%s: got %s, want %s", title, got, want[title])
 		}
 		delete(want, title)
