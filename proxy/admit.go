@@ -42,6 +42,7 @@ func (h *Handler) admission(s *start) *runregistry.Admission {
 // for the record; nil when there can be none.
 func (h *Handler) originOf(s *start) []byte {
 	s.origin, s.callable = dialect.Remember(s.r.URL.EscapedPath(), s.body)
+	s.origin.Session = dialect.SessionOf(s.r.Header)
 	s.callable = s.callable || h.cfg.Cancel.configured() || h.cfg.Status.configured() || h.cfg.Steer.configured() ||
 		h.cfg.Join.configured()
 	if !s.callable {

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
 )
 
 // ground is what calls about a run stand on: the handlers that lead to the
@@ -23,6 +25,9 @@ type ground struct {
 	// query, if set, takes the place of the one in the dialect's table: a client
 	// that calls the backend's own resource may ask for more.
 	query string
+	// asked, if set, is the client's own call, for a run that the dialect's table
+	// has too little for.
+	asked *errand
 	host  Host
 	about About
 }
@@ -261,11 +266,14 @@ func (h *Handler) lend(r *http.Request) lender {
 }
 
 // lendWhole is lend for a request that is a cancel call of the backend's own.
-func (h *Handler) lendWhole(r *http.Request) lender {
+func (h *Handler) lendWhole(r *http.Request, stop *dialect.Stop, body []byte) lender {
 	lent := h.lend(r)
 	return func(base *ground) *ground {
 		g := lent(base)
 		g.query = r.URL.RawQuery
+		if stop.InBody && len(stop.UpstreamIDs) == 0 {
+			g.asked = &errand{method: r.Method, target: r.URL.RequestURI(), body: body, own: stop.Call()}
+		}
 		return g
 	}
 }

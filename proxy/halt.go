@@ -68,7 +68,7 @@ func (p *pump) haltLocked(by lender) {
 	if g != nil && by != nil {
 		g = by(g)
 	}
-	_, err := p.bearings.cancel(&p.cfg.Cancel)
+	_, err := p.cancelCall(g)
 	if g == nil || p.halt.streamOver || errors.Is(err, errNoWay) {
 		p.cancel(errStopped)
 		return
@@ -109,7 +109,7 @@ func (p *pump) carryOut(g *ground) {
 	ctx, cancel := context.WithDeadlineCause(p.ctx, p.halt.deadline, errStopped)
 	defer cancel()
 	defer context.AfterFunc(p.halt.stream, func() { time.AfterFunc(answerGrace, cancel) })()
-	e, err := p.awaitErrand(ctx)
+	e, err := p.awaitErrand(ctx, g)
 	var answer *reply
 	if err == nil {
 		answer, err = g.persist(ctx, e)
@@ -131,12 +131,22 @@ func awaitEither(a, b context.Context) {
 	}
 }
 
+// cancelCall is the cancel call of the run; p.mu must be held. A client's own
+// stands in for one that lacks something which no start of ours has said.
+func (p *pump) cancelCall(g *ground) (*errand, error) {
+	e, err := p.bearings.cancel(&p.cfg.Cancel)
+	if errors.Is(err, errNoWay) && g != nil && g.asked != nil && !p.cfg.Cancel.Off {
+		return g.asked, nil
+	}
+	return e, err
+}
+
 // awaitErrand waits until everything that the cancel call names is known and
 // the run is surely still ours.
-func (p *pump) awaitErrand(ctx context.Context) (*errand, error) {
+func (p *pump) awaitErrand(ctx context.Context, g *ground) (*errand, error) {
 	for {
 		p.mu.Lock()
-		e, err := p.bearings.cancel(&p.cfg.Cancel)
+		e, err := p.cancelCall(g)
 		p.mu.Unlock()
 		if !errors.Is(err, errUnknownVariable) && (err != nil || p.engine.trusted()) {
 			return e, err

@@ -89,7 +89,7 @@ func (h *Handler) route(r *http.Request) (bool, served) {
 	}
 	if stop, ok := dialect.StopAt(r.Method, r.URL.EscapedPath()); ok {
 		return true, func(w http.ResponseWriter, r *http.Request, next Next) error {
-			return h.serveOwnStop(w, withNext(r, next), next, stop)
+			return h.serveStopAt(w, withNext(r, next), next, stop)
 		}
 	}
 	if target, ok := h.resumeTarget(r); ok {

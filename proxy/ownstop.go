@@ -9,58 +9,151 @@ import (
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 )
 
-// serveOwnStop serves a client's own cancel call to the backend. If it names an
-// active run of ours it is a Stop, answered in the backend's form; any other
-// passes untouched.
-func (h *Handler) serveOwnStop(w http.ResponseWriter, r *http.Request, next Next, stop dialect.Stop) error {
-	caller, rec := h.stoppable(r, stop)
-	if rec == nil {
+// maxStops is how many runs one call may name. A call for more passes untouched.
+const maxStops = 100
+
+// serveOwnStop serves a client's own cancel call to the backend. It is a Stop of
+// each active run of ours that it names, answered in the backend's form. If it
+// names others, too, the backend gets it as it is once ours are stopped; if it
+// names none of ours, at once.
+func (h *Handler) serveOwnStop(w http.ResponseWriter, r *http.Request, next Next, stop dialect.Stop, body []byte) error {
+	caller, err := h.identify(r)
+	var runs []*runregistry.Record
+	all := false
+	if err == nil {
+		runs, all = h.stoppable(r, caller, &stop)
+	}
+	if len(runs) > 0 {
+		if err := h.guardWrite(r, caller); err != nil {
+			return err
+		}
+	}
+	replies, err := h.stopAll(r, runs, h.lendWhole(r, &stop, body))
+	if err != nil {
+		return err
+	}
+	if !all {
 		h.withdrawCORS(w.Header())
 		return pass(h.passThrough(w, r, next))
 	}
-	if err := h.guardWrite(r, caller); err != nil {
-		return err
-	}
-	engine := h.deps.Engine
-	p := engine.local(rec.ID)
-	span := h.startStopSpan(r, rec.ID)
-	rec, err := engine.stop(r.Context(), rec.ID, h.lendWhole(r))
-	if err == nil {
-		rec, err = h.awaitStop(r, p, rec)
-	}
-	span.endStop(rec, err)
-	if err != nil {
-		return err
-	}
-	h.deps.Metrics.stopped(rec)
 	noStore(w.Header())
-	w.Header().Set(headerRunID, string(rec.ID))
-	p.reply().writeOr(w, r, rec)
+	w.Header().Set(headerRunID, string(runs[0].ID))
+	writeStopped(w, &stop, runs, replies)
 	return nil
 }
 
-// stoppable is the active run that a cancel call names, if the caller may stop
-// it.
-func (h *Handler) stoppable(r *http.Request, stop dialect.Stop) (authz.Caller, *runregistry.Record) {
-	caller, err := h.identify(r)
+// serveStopAt is serveOwnStop for a call that is known by its address. What it
+// names may stand in its body.
+func (h *Handler) serveStopAt(w http.ResponseWriter, r *http.Request, next Next, stop dialect.Stop) error {
+	if !stop.InBody {
+		return h.serveOwnStop(w, r, next, stop, nil)
+	}
+	body, whole, err := readBody(r, h.cfg.Limits.RequestBody)
 	if err != nil {
-		return caller, nil
+		return &Problem{Code: codeMalformedRequest, Detail: "The request body ended early.", Err: err}
 	}
-	scope := h.scopeOf(h.subjectOf(r, caller))
-	var rec *runregistry.Record
-	if stop.UpstreamID != "" {
-		rec, err = h.deps.Engine.store.ByUpstream(r.Context(), scope, stop.UpstreamID)
-	} else if c, malformed := runregistry.ParseConversationID(stop.Conversation); malformed == nil {
-		rec, err = h.deps.Engine.store.Current(r.Context(), scope, c)
+	if whole {
+		untouched(r, body)
+		if read, ok := stop.Read(body); ok {
+			return h.serveOwnStop(w, r, next, read, body)
+		}
 	}
-	if err != nil || rec == nil || !rec.State.Active() {
-		return caller, nil
+	h.withdrawCORS(w.Header())
+	return pass(h.passThrough(w, r, next))
+}
+
+// serveControl serves a request whose body is that of a control call: one that
+// stops a run of ours is carried out, and everything else passes untouched.
+func (h *Handler) serveControl(w http.ResponseWriter, r *http.Request, next Next, body []byte) error {
+	untouched(r, body)
+	if stop, ok := dialect.StopIn(r.URL.EscapedPath(), body); ok && r.Method == http.MethodPost {
+		return h.serveOwnStop(w, withNext(r, next), next, stop, body)
 	}
-	rec, err = h.grant(r, caller, authz.Write, rec.ID, rec, nil)
-	if err != nil {
-		return caller, nil
+	h.withdrawCORS(w.Header())
+	return pass(h.passThrough(w, r, next))
+}
+
+// stoppable are the active runs that a cancel call names, as far as the caller
+// may stop them. all tells that it names no others.
+func (h *Handler) stoppable(r *http.Request, caller authz.Caller, stop *dialect.Stop) (runs []*runregistry.Record, all bool) {
+	if len(stop.UpstreamIDs) > maxStops {
+		return nil, false
 	}
-	return caller, rec
+	scope, store := h.scopeOf(h.subjectOf(r, caller)), h.deps.Engine.store
+	all = true
+	take := func(rec *runregistry.Record, err error) {
+		if err == nil && rec.State.Active() && (!stop.InBody || rec.Dialect == "" || rec.Dialect == stop.Dialect.Name) {
+			if rec, err = h.grant(r, caller, authz.Write, rec.ID, rec, nil); err == nil {
+				runs = append(runs, rec)
+				return
+			}
+		}
+		all = false
+	}
+	switch c, malformed := runregistry.ParseConversationID(stop.Conversation); {
+	case len(stop.UpstreamIDs) > 0:
+		for _, id := range stop.UpstreamIDs {
+			take(store.ByUpstream(r.Context(), scope, id))
+		}
+	case stop.Conversation == "":
+		take(h.meant(r, caller, stop))
+	case malformed == nil:
+		take(store.Current(r.Context(), scope, c))
+	default:
+		all = false
+	}
+	return runs, all && len(runs) > 0
+}
+
+// meant is the caller's one active run whose start a cancel call names. Where
+// several callers are one, their requests may have one number: then it is not
+// known which is meant, and none is stopped.
+func (h *Handler) meant(r *http.Request, caller authz.Caller, stop *dialect.Stop) (found *runregistry.Record, err error) {
+	q := runregistry.ListQuery{Subject: h.subjectOf(r, caller), Limit: maxStops}
+	session := dialect.SessionOf(r.Header)
+	for _, q.State = range []runregistry.State{runregistry.Running, runregistry.Waiting, runregistry.Cancelling} {
+		list, err := h.deps.Engine.store.List(r.Context(), q)
+		if err != nil {
+			return nil, err
+		}
+		for _, rec := range list.Records {
+			if b := bearingsOf(rec); !stop.Means(&b.origin, session) {
+				continue
+			}
+			if found != nil {
+				return nil, runregistry.ErrNoRun
+			}
+			found = rec
+		}
+	}
+	if found == nil {
+		return nil, runregistry.ErrNoRun
+	}
+	return found, nil
+}
+
+// stopAll stops runs and waits for what comes of it. In the places of runs are
+// then their records, and the replies are what the backend said to each call.
+func (h *Handler) stopAll(r *http.Request, runs []*runregistry.Record, by lender) (replies []*reply, err error) {
+	engine := h.deps.Engine
+	pumps := make([]*pump, len(runs))
+	for i, rec := range runs {
+		pumps[i] = engine.local(rec.ID)
+		span := h.startStopSpan(r, rec.ID)
+		runs[i], err = engine.stop(r.Context(), rec.ID, by)
+		span.endStop(runs[i], err)
+		if err != nil {
+			return nil, err
+		}
+	}
+	for i, p := range pumps {
+		if runs[i], err = h.awaitStop(r, p, runs[i]); err != nil {
+			return nil, err
+		}
+		h.deps.Metrics.stopped(runs[i])
+		replies = append(replies, p.reply())
+	}
+	return replies, nil
 }
 
 // awaitStop waits for the backend's answer to the call, or for the end of the
@@ -104,22 +197,27 @@ func (p *pump) reply() *reply {
 	return p.halt.reply
 }
 
-// writeOr writes the backend's own answer, a refusal too: it is the backend's
-// resource that was called. Where it was not asked it is what a backend says
-// that takes the call.
-func (r *reply) writeOr(w http.ResponseWriter, asked *http.Request, rec *runregistry.Record) {
-	if r != nil {
-		if kind := r.header.Get("Content-Type"); kind != "" {
-			w.Header().Set("Content-Type", kind)
+// writeStopped writes the backend's own answer to a call that the gateway made
+// as the client did, and any refusal: it is the backend's resource that was
+// called. Where it was not asked so it is what a backend says that takes the
+// call.
+func writeStopped(w http.ResponseWriter, stop *dialect.Stop, runs []*runregistry.Record, replies []*reply) {
+	stopped := make([]dialect.Stopped, len(runs))
+	for i, rec := range runs {
+		stopped[i] = dialect.Stopped{
+			Dialect: rec.Dialect, UpstreamID: rec.UpstreamID, Conversation: string(rec.Conversation), Over: rec.State.Terminal(),
 		}
-		w.WriteHeader(r.status)
-		w.Write(r.body)
-		return
+		answer := replies[i]
+		if answer != nil && (len(runs) == 1 && stop.Own(rec.Dialect) || !answer.accepted()) {
+			if kind := answer.header.Get("Content-Type"); kind != "" {
+				w.Header().Set("Content-Type", kind)
+			}
+			w.WriteHeader(answer.status)
+			w.Write(stop.Answer(answer.body)) //nolint:gosec // the backend's own answer to such a call
+			return
+		}
 	}
-	status, body := http.StatusAccepted, []byte(nil)
-	if d, known := dialect.Lookup(rec.Dialect); known {
-		status, body = d.Taken(asked.URL.EscapedPath(), rec.UpstreamID, rec.State.Terminal())
-	}
+	status, body := stop.Taken(stopped)
 	if len(body) > 0 {
 		w.Header().Set("Content-Type", "application/json")
 	}

@@ -35,6 +35,10 @@ func (h *Handler) maybeStart(w http.ResponseWriter, r *http.Request, next Next) 
 			if err := h.cfg.Guard.unambiguous(body); err != nil { // it could be taken for a start elsewhere
 				return h.answer(w, r, err)
 			}
+			if dialect.IsControl(r.Method, r.URL.Path, body) {
+				h.crossOrigin(w, r)
+				return h.answer(w, r, h.serveControl(w, r, next, body))
+			}
 			if !gjson.ValidBytes(body) || !dialect.RecognizeBody(r.URL.Path, body) {
 				untouched(r, body)
 				return h.passThrough(w, r, next)
@@ -139,9 +143,7 @@ func (h *Handler) serveStart(w http.ResponseWriter, s *start, next Next, explici
 		return err
 	}
 	if dialect.IsControl(s.r.Method, s.r.URL.Path, s.body) {
-		untouched(s.r, s.body)
-		h.withdrawCORS(w.Header())
-		return pass(h.passThrough(w, s.r, next))
+		return h.serveControl(w, s.r, next, s.body)
 	}
 	if err := h.readStart(s); err != nil {
 		return err

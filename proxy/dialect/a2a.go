@@ -24,10 +24,10 @@ var a2a = spec{
 		calls: []Calls{
 			{start: "/message:stream", Cancel: &ControlCall{
 				Method: "POST", Path: "{prefix}/tasks/{upstream_id}:cancel", state: a2aState, words: a2aStandings,
-				taken: taken{200, `{"id":{upstream_id},"status":{"state":{state}}}`, "TASK_STATE_CANCELED", "TASK_STATE_WORKING"},
+				taken: taken{status: 200, body: `{"id":{upstream_id},"status":{"state":{state}}}`, stopped: "TASK_STATE_CANCELED", stopping: "TASK_STATE_WORKING"},
 			}},
-			{when: condition{"method", "message/stream"}, Cancel: a2aCancel("tasks/cancel")},
-			{when: condition{"method", "SendStreamingMessage"}, Cancel: a2aCancel("CancelTask")},
+			{when: condition{"method", "message/stream"}, Cancel: a2aCancel("tasks/cancel", `"kind":"task",`, "canceled", "working")},
+			{when: condition{"method", "SendStreamingMessage"}, Cancel: a2aCancel("CancelTask", "", "TASK_STATE_CANCELED", "TASK_STATE_WORKING")},
 		},
 	},
 	find:  findA2A,
@@ -39,11 +39,15 @@ var a2a = spec{
 }.dialect()
 
 // a2aCancel is the call over JSON-RPC, which tells failures by an error in a
-// success.
-func a2aCancel(method string) *ControlCall {
+// success. The kind of what it answers is a member of version 0.3.
+func a2aCancel(method, kind, stopped, stopping string) *ControlCall {
 	return &ControlCall{
 		Method: "POST", Path: "{start_path}", state: a2aState, words: a2aStandings, refusal: "error",
 		Body: `{"jsonrpc":"2.0","id":{run_id},"method":"` + method + `","params":{"id":{upstream_id}}}`,
+		taken: taken{
+			status: 200, stopped: stopped, stopping: stopping,
+			body: `{"jsonrpc":"2.0","id":{message_id},"result":{` + kind + `"id":{upstream_id},"contextId":{upstream_conversation_id},"status":{"state":{state}}}}`,
+		},
 	}
 }
 

@@ -36,11 +36,19 @@ var agUI = spec{
 }.dialect()
 
 // agUICalls: the protocol has no call that stops; the CopilotKit runtime stops
-// what a thread runs.
+// what a thread runs, at a path of its own or, with a single endpoint, by a
+// message.
 var agUICalls = []Calls{{
 	start: "/agent/{agent}/run",
 	Cancel: &ControlCall{
 		Method: "POST", Path: "{prefix}/agent/{agent}/stop/{upstream_conversation_id}",
+		taken: taken{status: 200, body: `{"stopped":true}`},
+	},
+}, {
+	when: condition{"method", "agent/run"},
+	Cancel: &ControlCall{
+		Method: "POST", Path: "{start_path}",
+		Body:  `{"method":"agent/stop","params":{"agentId":{request.params.agentId},"threadId":{upstream_conversation_id}}}`,
 		taken: taken{status: 200, body: `{"stopped":true}`},
 	},
 }}

@@ -20,9 +20,22 @@ type Calls struct {
 	// Cancel stops the run, Status tells how it stands, and Join is answered by
 	// the rest of its stream. Nil where the backend has no such call.
 	Cancel, Status, Join *ControlCall
+	// bulk is another call by which clients stop such runs, many at once.
+	bulk *ControlCall
 }
 
+// condition is a member of a body and the value that it has; anyValue is any
+// text that is not empty.
 type condition struct{ path, value string }
+
+const anyValue = "*"
+
+func (c condition) holds(v gjson.Result) bool {
+	if c.value == anyValue {
+		return v.Type == gjson.String && v.Str != ""
+	}
+	return v.String() == c.value
+}
 
 // ControlCall is one request of a table. Variables stand in braces: {prefix} is the
 // path of the start up to what the table's pattern matched, {start_path} all of
@@ -52,8 +65,10 @@ type ControlCall struct {
 	words map[string]Standing
 	// refusal is where an answer says that the call failed whose status does not.
 	refusal string
-	// taken is the backend's answer to a cancel call.
+	// taken is the backend's answer to a cancel call, and form what the bodies of
+	// such calls look like: the template with its variables as texts.
 	taken taken
+	form  gjson.Result
 	// needs, if set, is a member of the start's body without which the backend
 	// does not take the call.
 	needs condition
@@ -95,6 +110,8 @@ type Origin struct {
 	// Fields are the members of the start's body that some call repeats, as raw
 	// JSON.
 	Fields map[string]json.RawMessage `json:"f,omitempty"`
+	// Session is that of [SessionOf].
+	Session string `json:"s,omitempty"`
 }
 
 // maxField bounds a remembered member, in bytes.
@@ -154,14 +171,20 @@ func (c *Calls) fits(path string, body []byte) bool {
 	if _, ok := capture(c.start, path, nil); !ok {
 		return false
 	}
-	return c.when.path == "" ||
-		bytes.Contains(body, []byte(c.when.value)) && gjson.GetBytes(body, c.when.path).String() == c.when.value
+	if c.when.path == "" {
+		return true
+	}
+	sought := c.when.value
+	if sought == anyValue {
+		sought = c.when.path
+	}
+	return bytes.Contains(body, []byte(sought)) && c.when.holds(gjson.GetBytes(body, c.when.path)) // the former is cheap
 }
 
 // Allows reports whether the start said what the backend needs to take the
 // call.
 func (o *Origin) Allows(c *ControlCall) bool {
-	return c.needs.path == "" || gjson.ParseBytes(o.Fields[c.needs.path]).String() == c.needs.value
+	return c.needs.path == "" || c.needs.holds(gjson.ParseBytes(o.Fields[c.needs.path]))
 }
 
 // CallsOf returns the calls that the dialect has for a start, and the
@@ -169,7 +192,7 @@ func (o *Origin) Allows(c *ControlCall) bool {
 func (d *Dialect) CallsOf(o *Origin) (calls *Calls, vars map[string]string) {
 	for i := range d.calls {
 		c := &d.calls[i]
-		if c.when.path != "" && gjson.ParseBytes(o.Fields[c.when.path]).String() != c.when.value {
+		if c.when.path != "" && !c.when.holds(gjson.ParseBytes(o.Fields[c.when.path])) {
 			continue
 		}
 		vars = map[string]string{"start_path": o.Path}

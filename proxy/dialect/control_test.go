@@ -36,6 +36,9 @@ func TestControlCalls(t *testing.T) {
 		{"POST", "/a2a", `{"jsonrpc":"2.0","id":1,"method":"tasks/resubscribe"}`},
 		{"POST", "/a2a", `{"jsonrpc":"2.0","id":1,"method":"CancelTask"}`},
 		{"POST", "/mcp", `[{"jsonrpc":"2.0","method":"notifications/a"},{"jsonrpc":"2.0","id":1,"result":{}}]`},
+		{"POST", "/copilotkit", `{"method":"agent/stop","params":{"agentId":"a","threadId":"t"}}`},
+		{"POST", "/copilotkit", `{"method":"agent/connect","params":{"agentId":"a"},"body":{"threadId":"t","runId":"r"}}`},
+		{"POST", "/copilotkit", `{"method":"info"}`},
 	} {
 		if !dialect.IsControl(tt.method, tt.path, []byte(tt.body)) {
 			t.Errorf("%s %s %s: got no control call", tt.method, tt.path, tt.body)
@@ -61,6 +64,8 @@ func TestWhatIsNoControlCall(t *testing.T) {
 		{"POST", "/chat", `{"messages":[{"content":"\"jsonrpc\":\"2.0\""}]}`},
 		{"POST", "/chat", `{"messages":[{"jsonrpc":"2.0"}]}`},
 		{"POST", "/chat", "[]"},
+		{"POST", "/chat", `{"method":"info","messages":[]}`},
+		{"POST", "/copilotkit", `{"method":"agent/run","params":{"agentId":"a"},"body":{"threadId":"t","runId":"r"}}`},
 		{"GET", "/", ""},
 	} {
 		if dialect.IsControl(tt.method, tt.path, []byte(tt.body)) {

@@ -17,7 +17,7 @@ type field struct {
 
 // fields are tried in this order; the first that is somebody's decides.
 var fields = []field{
-	{agUI.Name, func(_ string, body []byte) bool { return isRunInput(body) }, inBody("threadId")},
+	{agUI.Name, func(_ string, body []byte) bool { return isRunInput(body) }, inBody("threadId", "body.threadId")},
 	{langGraph.Name, func(path string, _ []byte) bool { return threadOf(path) != "" }, func(path string, _ []byte) string { return threadOf(path) }},
 	{openAIResponses.Name, func(path string, _ []byte) bool { return openAIResponses.generates(path) }, inBody("conversation", "conversation.id")},
 	{openAIAssistants.Name, func(string, []byte) bool { return false }, func(path string, _ []byte) string { return threadOf(path) }},
@@ -82,7 +82,7 @@ func Conversation(dialectName, path string, body []byte) (string, bool) {
 func RunKey(body []byte) (string, bool) {
 	switch {
 	case isRunInput(body):
-		return gjson.GetBytes(body, "runId").Str, true
+		return inBody("runId", "body.runId")("", body), true
 	case hasMessages(body) && hasText(body, "responseChatItemId"):
 		return gjson.GetBytes(body, "responseChatItemId").Str, true
 	default:

@@ -70,6 +70,9 @@ type Dialect struct {
 
 	// calls are what its backends take about one of their runs.
 	calls []Calls
+	// cancels are those of them that stop a run, and stops all by which clients
+	// do.
+	cancels, stops []*ControlCall
 	// generations are patterns of the paths that generate; see matchTail.
 	generations []string
 	// certain tells that the first frame of a stream can only be of this

@@ -15,6 +15,10 @@ var fastGPT = spec{
 		certain:   isFastGPT,
 		plausible: func(f *frame.Frame) bool { l, _ := findFastGPT(fastGPTRules, f); return l != nil },
 		Failure:   fastGPTFailure,
+		calls: []Calls{
+			{start: "/v1/chat/completions", when: condition{"chatId", anyValue}, Cancel: fastGPTStop},
+			{start: "/v2/chat/completions", when: condition{"chatId", anyValue}, Cancel: fastGPTStop},
+		},
 	},
 	find: findFastGPT,
 	plain: func(f *frame.Frame) ([]byte, bool) {
@@ -26,6 +30,13 @@ var fastGPT = spec{
 	},
 	rules: fastGPTRules, words: chunkWords,
 }.dialect()
+
+// fastGPTStop needs the application's id, which a start with a key of the
+// application need not have.
+var fastGPTStop = &ControlCall{
+	Method: "POST", Path: "{prefix}/v2/chat/stop", Body: `{"appId":{request.appId},"chatId":{request.chatId}}`,
+	taken: taken{status: 200, body: `{"code":200,"statusText":"","message":"","data":{"success":true}}`},
+}
 
 var fastGPTRules = rules{
 	"delta":   {fold: foldChunk},

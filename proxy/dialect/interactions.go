@@ -116,7 +116,7 @@ var interactionsCalls = []Calls{{
 	start: "/interactions", when: condition{"background", "true"},
 	Cancel: &ControlCall{
 		Method: "POST", Path: "{prefix}/interactions/{upstream_id}/cancel", state: paths{"status"}, words: interactionStandings,
-		taken: taken{200, `{"id":{upstream_id},"object":"interaction","status":{state}}`, "cancelled", "in_progress"},
+		taken: taken{status: 200, body: `{"id":{upstream_id},"object":"interaction","status":{state}}`, stopped: "cancelled", stopping: "in_progress"},
 	},
 	Join: &ControlCall{
 		Method: "GET", Path: "{prefix}/interactions/{upstream_id}?stream=true&last_event_id={position}", Accept: "text/event-stream",

@@ -43,8 +43,14 @@ var langGraph = spec{
 // langGraphCalls: a run without a thread of its own is addressed by the thread
 // that the server made for it, which the answer's header names.
 var langGraphCalls = []Calls{
-	{start: "/threads/{thread}/runs/stream", Cancel: langGraphCancel("{thread}"), Status: langGraphStatus("{thread}"), Join: langGraphJoin("{thread}")},
+	{start: "/threads/{thread}/runs/stream", bulk: langGraphBulk, Cancel: langGraphCancel("{thread}"), Status: langGraphStatus("{thread}"), Join: langGraphJoin("{thread}")},
 	{start: "/runs/stream", Cancel: langGraphCancel("{upstream_conversation_id}"), Status: langGraphStatus("{upstream_conversation_id}"), Join: langGraphJoin("{upstream_conversation_id}")},
+}
+
+// langGraphBulk is the call for several runs by their names. One that names a
+// status or a thread alone is the server's to carry out.
+var langGraphBulk = &ControlCall{
+	Method: "POST", Path: "{prefix}/runs/cancel", Body: `{"run_ids":[{upstream_id}]}`, taken: taken{status: 204},
 }
 
 func langGraphCancel(thread string) *ControlCall {

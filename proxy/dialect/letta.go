@@ -30,6 +30,7 @@ var lettaCalls = []Calls{{
 	start: "/agents/{agent}/messages/stream",
 	Cancel: &ControlCall{
 		Method: "POST", Path: "{prefix}/agents/{agent}/messages/cancel", Body: `{"run_ids":[{upstream_id}]}`,
+		taken: taken{status: 200, body: `{{each}}`, each: `{upstream_id}:{state}`, stopped: "cancelled", stopping: "cancelled"},
 	},
 	Join: &ControlCall{
 		Method: "POST", Path: "{prefix}/runs/{upstream_id}/stream", Body: `{"starting_after":{position}}`, Accept: "text/event-stream",

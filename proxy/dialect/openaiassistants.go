@@ -49,7 +49,7 @@ var openAIAssistants = spec{
 func threadCancel(thread string) *ControlCall {
 	return &ControlCall{
 		Method: "POST", Path: "{prefix}/threads/" + thread + "/runs/{upstream_id}/cancel", state: paths{"status"}, words: threadStandings,
-		taken: taken{200, `{"id":{upstream_id},"object":"thread.run","status":{state}}`, "cancelled", "cancelling"},
+		taken: taken{status: 200, body: `{"id":{upstream_id},"object":"thread.run","status":{state}}`, stopped: "cancelled", stopping: "cancelling"},
 	}
 }
 

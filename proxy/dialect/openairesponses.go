@@ -58,7 +58,7 @@ var responsesCalls = []Calls{{
 	start: "/responses", when: condition{"background", "true"},
 	Cancel: &ControlCall{
 		Method: "POST", Path: "{prefix}/responses/{upstream_id}/cancel", state: paths{"status"}, words: responseStandings,
-		taken: taken{200, `{"id":{upstream_id},"object":"response","background":true,"status":{state},"output":[]}`, "cancelled", "in_progress"},
+		taken: taken{status: 200, body: `{"id":{upstream_id},"object":"response","background":true,"status":{state},"output":[]}`, stopped: "cancelled", stopping: "in_progress"},
 	},
 	Join: &ControlCall{
 		Method: "GET", Path: "{prefix}/responses/{upstream_id}?stream=true&starting_after={position}", Accept: "text/event-stream",

@@ -105,9 +105,15 @@ func isObject(body []byte) bool {
 // hasMessages: the count costs no copy of the messages.
 func hasMessages(body []byte) bool { return gjson.GetBytes(body, "messages.#").Type == gjson.Number }
 
-// isRunInput: the input of an AG-UI agent.
+// isRunInput: the input of an AG-UI agent, bare or in the message of a single
+// endpoint.
 func isRunInput(body []byte) bool {
-	return gjson.GetBytes(body, "threadId").Str != "" && gjson.GetBytes(body, "runId").Str != ""
+	return hasText(body, "threadId") && hasText(body, "runId") || isRunMessage(body)
+}
+
+func isRunMessage(body []byte) bool {
+	return bytes.Contains(body, []byte(`agent/run`)) && gjson.GetBytes(body, "method").Str == "agent/run" &&
+		hasText(body, "body.threadId") && hasText(body, "body.runId")
 }
 
 // controls are the paths of calls that stop, look up or re-attach, whatever
@@ -147,9 +153,19 @@ func IsControl(method, path string, body []byte) bool {
 	}
 }
 
+// endpointMethods are those of CopilotKit's single endpoint that run nothing; a
+// slash at the end is as above.
+var endpointMethods = []string{"agent/connect", "agent/stop", "info", "transcribe", "threads/", "memories/"}
+
+// isEndpointMessage: such a message has nothing but a method, its parameters
+// and a body.
+func isEndpointMessage(body []byte) bool {
+	return bytes.Contains(body, []byte(`"method"`)) && isAmong(endpointMethods, gjson.GetBytes(body, "method").Str) && !hasMessages(body)
+}
+
 func isControlMessage(body []byte) bool {
 	if !bytes.Contains(body, []byte(`"jsonrpc"`)) {
-		return false
+		return isEndpointMessage(body)
 	}
 	doc := gjson.ParseBytes(body)
 	if !doc.IsArray() {
@@ -170,7 +186,11 @@ func controlsOnly(message gjson.Result) bool {
 		return false
 	}
 	method := message.Get("method").Str
-	return method == "" || slices.ContainsFunc(controlMethods, func(c string) bool {
+	return method == "" || isAmong(controlMethods, method)
+}
+
+func isAmong(methods []string, method string) bool {
+	return slices.ContainsFunc(methods, func(c string) bool {
 		return method == c || strings.HasSuffix(c, "/") && strings.HasPrefix(method, c)
 	})
 }

@@ -138,6 +138,7 @@ func (l *rule) succeeds() bool {
 // dialect compiles the table.
 func (s spec) dialect() *Dialect {
 	d := s.Dialect
+	d.cancels, d.stops = stopsOf(d.calls)
 	d.NewReader = func() Reader { return &reader{spec: &s} }
 	d.NewFolder = func() Folder { return &folder{spec: &s} }
 	d.Type = s.typeOf
