@@ -232,7 +232,7 @@ func (e *Engine) foldSettlement(ctx context.Context, rec *runregistry.Record, s 
 	if f.holed && rec.Snapshot != nil {
 		return // the checkpoint saw the frames that are gone
 	}
-	s.Progress = &runregistry.Progress{Snapshot: f.json(false), SnapshotSeq: f.through}
+	s.Progress = &runregistry.Progress{Snapshot: f.json(), SnapshotSeq: f.through}
 }
 
 // owned returns the pumps of this process.

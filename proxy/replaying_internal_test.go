@@ -81,7 +81,7 @@ func TestAnHeirFoldsWhatTheOwnerStored(t *testing.T) {
 				last := runregistry.Seq(i + 1)
 				appendTo(t, store, lease, &runregistry.Batch{After: last - 1, Frames: [][]byte{data}})
 				owner.catchUp(t.Context(), store, lease.Run, last)
-				told := owner.json(false)
+				told := owner.json()
 				appendTo(t, store, lease, &runregistry.Batch{After: last, Progress: &runregistry.Progress{Snapshot: told, SnapshotSeq: last}})
 				rec, err := store.Load(t.Context(), lease.Run)
 				if err != nil || rec.SnapshotSeq != last || !bytes.Equal(rec.Snapshot, told) {
@@ -95,8 +95,8 @@ func TestAnHeirFoldsWhatTheOwnerStored(t *testing.T) {
 				if !reflect.DeepEqual(heir.folder, owner.folder) || heir.holed {
 					t.Fatalf("after frame %d: got state %+v, want %+v", last, heir.folder, owner.folder)
 				}
-				if heir != silent && !bytes.Equal(heir.json(false), rec.Snapshot) {
-					t.Fatalf("after frame %d: got %s, want %s", last, heir.json(false), rec.Snapshot)
+				if heir != silent && !bytes.Equal(heir.json(), rec.Snapshot) {
+					t.Fatalf("after frame %d: got %s, want %s", last, heir.json(), rec.Snapshot)
 				}
 			}
 		})

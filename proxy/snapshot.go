@@ -50,9 +50,9 @@ func (f *folding) add(frames []runregistry.Frame) {
 	}
 }
 
-// json returns the snapshot's stored form.
-func (f *folding) json(completed bool) json.RawMessage {
-	return f.finished(f.folder.Snapshot(), completed)
+// json returns the stored form of the snapshot of a run that has not completed.
+func (f *folding) json() json.RawMessage {
+	return f.finished(f.folder.Snapshot(), false)
 }
 
 // finished is the stored form of a snapshot of this folding.
@@ -96,5 +96,5 @@ func (e *Engine) snapshotOf(ctx context.Context, rec *runregistry.Record) json.R
 	if f.holed && rec.Snapshot != nil {
 		return rec.Snapshot // the checkpoint saw the frames that are gone
 	}
-	return f.json(false)
+	return f.json()
 }

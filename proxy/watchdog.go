@@ -102,7 +102,7 @@ func (p *pump) checkpoint() {
 	}
 	p.fold.catchUp(p.storeCtx, p.engine.store, p.lease.Run, p.last)
 	b := runregistry.Batch{After: p.last, Progress: &runregistry.Progress{
-		Snapshot: p.fold.json(false), SnapshotSeq: p.fold.through,
+		Snapshot: p.fold.json(), SnapshotSeq: p.fold.through,
 	}}
 	if _, err := p.engine.store.Append(p.storeCtx, p.lease, &b); err != nil {
 		p.log.Info("snapshot checkpoint was not stored", logRun(p.lease.Run), logError(err))

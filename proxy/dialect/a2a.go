@@ -78,9 +78,14 @@ func findA2A(rs rules, f *frame.Frame) (*rule, []byte) {
 		result = f.Data
 	}
 	for _, kind := range a2aKinds {
-		if inner := member(result, kind[0]); len(inner) > 0 && inner[0] == '{' && member(result, "kind") == nil {
-			return rs[kind[0]], inner
+		inner := member(result, kind[0])
+		if len(inner) == 0 || inner[0] != '{' || member(result, "kind") != nil {
+			continue
 		}
+		if kind[0] == "message" && member(inner, "parts") == nil {
+			continue // others have messages, too
+		}
+		return rs[kind[0]], inner
 	}
 	word := unquoted(member(result, "kind"))
 	for _, kind := range a2aKinds {

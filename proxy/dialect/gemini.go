@@ -43,12 +43,12 @@ const geminiFailed signs = 1 << 3
 
 func findCandidates(rs rules, f *frame.Frame) (*rule, []byte) {
 	switch found := seen(f.Data, "candidates", "usageMetadata", "promptFeedback", "error"); {
-	case found == 0:
-		return nil, nil
-	case found == geminiFailed:
+	case found&geminiFailed != 0 && says(member(f.Data, "error")):
 		return rs["failure"], f.Data
-	default:
+	case found&^geminiFailed != 0:
 		return rs["chunk"], f.Data
+	default:
+		return nil, nil
 	}
 }
 

@@ -85,10 +85,8 @@ func findLangGraph(rs rules, f *frame.Frame) (*rule, []byte) {
 	if (event == "updates" || event == "values") && !bytes.Contains(f.Data, []byte(`"__interrupt__"`)) {
 		return nil, nil
 	}
-	return byLangGraphEvent(rs, f)
+	return byName(rs, f)
 }
-
-var byLangGraphEvent = byEvent("type")
 
 // readInterrupt: a graph that asks for something ends its run.
 func readInterrupt(r *reader, doc gjson.Result, out *Facts) {

@@ -79,6 +79,9 @@ func findRPC(rs rules, f *frame.Frame) (*rule, []byte) {
 	case found&rpcVersion == 0:
 		return nil, nil
 	case found&rpcResult != 0 && gjson.GetBytes(data, "result").Exists():
+		if isA2A(f) { // which answers a request many times
+			return nil, nil
+		}
 		return rs["result"], data
 	case found&rpcError != 0 && gjson.GetBytes(data, "error").Exists():
 		return rs["error"], data
