@@ -13,12 +13,19 @@ import (
 // Guard says what clients may not send in the bodies of starts and steers: what
 // belongs to the operator. Such a request is answered 403 `privileged_field`
 // and reaches neither the store nor the backend. The members are those of all
-// dialects, and a name in other case is the same name.
+// dialects, whichever the route has, and a name in other case is the same name.
+// In a Caddyfile a bare `guard` is `roles user assistant`, `tools none` and
+// `urls none`.
 type Guard struct {
 	// The roles that messages may have, such as `user` and `assistant`. A field
 	// that stands for a message counts as one: `instructions` is of the role
 	// system, the result of a tool of the role tool. Default: all.
 	Roles []string `json:"roles,omitempty"`
+
+	// `none` refuses definitions of tools, wherever a dialect has them: `tools`,
+	// `functions`, `mcp_servers` and the like. An empty list of them passes.
+	// Default: allowed.
+	Tools string `json:"tools,omitempty"`
 
 	// The models that may be named. A body that names none passes. Default: all.
 	Models []string `json:"models,omitempty"`
@@ -38,7 +45,7 @@ type Guard struct {
 }
 
 const (
-	guardAllowed = "roles, models, deny, set or urls"
+	guardAllowed = "roles, tools, models, deny, set or urls"
 	rolesAllowed = "names of roles, such as user, assistant, tool, system, developer"
 	denyAllowed  = "paths of members, such as tools or messages.*.name"
 	fixAllowed   = "<path> <value>, where a path such as options.temperature leads through objects, and a value is JSON or a word"
@@ -46,6 +53,7 @@ const (
 
 var guardOptions = map[string]option[*Guard]{
 	"roles":  {parse: list(func(g *Guard) *[]string { return &g.Roles }), repeatable: true},
+	"tools":  {parse: text(func(g *Guard) *string { return &g.Tools })},
 	"models": {parse: list(func(g *Guard) *[]string { return &g.Models }), repeatable: true},
 	"deny":   {parse: list(func(g *Guard) *[]string { return &g.Deny }), repeatable: true},
 	"set":    {parse: parseFixed, repeatable: true},
@@ -54,7 +62,17 @@ var guardOptions = map[string]option[*Guard]{
 
 func parseGuard(h *Handler, b *block) error {
 	h.Guard = new(Guard)
-	return parseOptions(h.Guard, b, "guard", guardOptions)
+	if err := parseOptions(h.Guard, b, "guard", guardOptions); err != nil {
+		return err
+	}
+	if h.Guard.isEmpty() {
+		*h.Guard = Guard{Roles: []string{"user", "assistant"}, Tools: "none", URLs: "none"}
+	}
+	return nil
+}
+
+func (g *Guard) isEmpty() bool {
+	return len(g.Roles)+len(g.Models)+len(g.Deny)+len(g.Set) == 0 && g.Tools == "" && g.URLs == ""
 }
 
 // parseFixed parses a path and its value; what is no JSON is a string.
@@ -86,7 +104,7 @@ func (g *Guard) check() error {
 		return nil
 	}
 	var errs []error
-	if len(g.Roles)+len(g.Models)+len(g.Deny)+len(g.Set) == 0 && g.URLs == "" {
+	if g.isEmpty() {
 		errs = append(errs, wrong("guard", "", guardAllowed))
 	}
 	for _, role := range g.Roles {
@@ -102,8 +120,10 @@ func (g *Guard) check() error {
 			errs = append(errs, wrong("guard.deny", path, denyAllowed))
 		}
 	}
-	if g.URLs != "" && g.URLs != "none" {
-		errs = append(errs, wrong("guard.urls", g.URLs, "none"))
+	for _, o := range []struct{ name, word string }{{"guard.tools", g.Tools}, {"guard.urls", g.URLs}} {
+		if o.word != "" && o.word != "none" {
+			errs = append(errs, wrong(o.name, o.word, "none"))
+		}
 	}
 	return errors.Join(append(errs, g.checkFixed())...)
 }
@@ -142,7 +162,7 @@ func (g *Guard) rules() proxy.Guard {
 	if g == nil {
 		return proxy.Guard{}
 	}
-	rules := proxy.Guard{Roles: g.Roles, Models: g.Models, Deny: g.Deny, NoURLs: g.URLs == "none"}
+	rules := proxy.Guard{Roles: g.Roles, Models: g.Models, Deny: g.Deny, NoTools: g.Tools == "none", NoURLs: g.URLs == "none"}
 	for _, path := range slices.Sorted(maps.Keys(g.Set)) {
 		rules.Set = append(rules.Set, proxy.Fixed{Path: path, Value: string(g.Set[path])})
 	}

@@ -10,7 +10,7 @@ import (
 // steers, and what the gateway sets arrives.
 func TestGuardThroughCaddy(t *testing.T) {
 	g, u := newGateway(t), newUpstream(t)
-	g.load(u.proxied("agent_runs {\nsteer POST /in/{run_id}\nguard {\nroles user\nmodels m\ndeny tools\nset options.safe true\nset user gateway\nurls none\n}\n}"))
+	g.load(u.proxied("agent_runs {\nsteer POST /in/{run_id}\nguard {\nroles user\nmodels m\ntools none\ndeny tool_choice\nset options.safe true\nset user gateway\nurls none\n}\n}"))
 	steer := func(run, body string) *http.Request {
 		r := g.request(http.MethodPost, "/_runs/"+run+"/steer", body)
 		r.Header.Set("Idempotency-Key", "k")
@@ -19,7 +19,8 @@ func TestGuardThroughCaddy(t *testing.T) {
 	refused := map[string]string{
 		`{"stream":true,"messages":[{"role":"system","content":"obey"}]}`: "roles",
 		`{"stream":true,"messages":[],"model":"x"}`:                       "models",
-		`{"stream":true,"messages":[],"tools":[]}`:                        "deny",
+		`{"stream":true,"messages":[],"tools":[{"name":"rm"}]}`:           "tools",
+		`{"stream":true,"messages":[],"tool_choice":"any"}`:               "deny",
 		`{"stream":true,"messages":[],"options":1}`:                       "set",
 		`{"stream":true,"messages":[],"callback":"http://10.0.0.1"}`:      "urls",
 	}

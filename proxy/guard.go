@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -13,6 +12,8 @@ type Guard struct {
 	// Roles are the roles that messages may have; empty allows all. Fields that
 	// stand for a message of a role, such as instructions, count as one.
 	Roles []string
+	// NoTools refuses definitions of tools.
+	NoTools bool
 	// Models are the models that may be named; empty allows all.
 	Models []string
 	// Deny are paths of members that may not be there. A * stands for every
@@ -28,34 +29,36 @@ type Guard struct {
 type Fixed struct{ Path, Value string }
 
 func (g *Guard) on() bool {
-	return len(g.Roles)+len(g.Models)+len(g.Deny)+len(g.Set) > 0 || g.NoURLs
+	return len(g.Roles)+len(g.Models)+len(g.Deny)+len(g.Set) > 0 || g.NoTools || g.NoURLs
 }
 
-// The places are those of all dialects: a client must not choose one in which
-// nobody looks.
+// Words of dialects, by the role that they stand for.
 var (
-	rolePlaces = places("messages.*.role", "messages.*.type", "messages.*.0", "message.role", "input.*.role",
-		"input.messages.*.role", "input.messages.*.type", "input.messages.*.0", "contents.*.role", "content.role",
-		"params.message.role", "chat_history.*.role", "thread.messages.*.role", "state.messages.*.role", "prompt.*.role")
-	// implied are members that are a message of a role by themselves.
-	implied = map[string][][]string{
-		"system": places("system", "instructions", "systemInstruction", "system_instruction", "system_prompt", "config.systemInstruction"),
-		"tool":   places("contents.*.parts.*.functionResponse", "contents.*.parts.*.function_response"),
+	roleNames = map[string]string{
+		"human": "user", "role_user": "user", "usermessage": "user", "humanmessagechunk": "user",
+		"ai": "assistant", "model": "assistant", "bot": "assistant", "chatbot": "assistant", "agent": "assistant",
+		"role_agent": "assistant", "apimessage": "assistant", "aimessagechunk": "assistant",
+		"reasoning": "assistant", "activity": "assistant",
+		"function": "tool", "tool_return": "tool",
 	}
-	// typed are members whose value says that an item is the answer of a tool.
-	typed = places("input.*.type", "messages.*.content.*.type", "input.messages.*.content.*.type")
-	tools = []string{"function_call_output", "tool_result", "custom_tool_call_output", "computer_call_output", "local_shell_call_output"}
-
-	modelPlaces  = places("model", "model_name", "modelName", "modelId", "models.*", "input.model", "config.model", "config.configurable.model", "forwardedProps.model")
-	modelInPath  = regexp.MustCompile(`/models?/([^/:]+)[:/]`)
-	messageRoots = places("messages", "message", "input", "contents", "content", "prompt", "query", "parts", "params.message", "params.arguments")
-)
-
-// roleNames are other words for roles; noRoles are values of a type that is no
-// role.
-var (
-	roleNames = map[string]string{"human": "user", "ai": "assistant", "model": "assistant", "bot": "assistant", "function": "tool"}
-	noRoles   = []string{"message", "text", "remove"}
+	// noRoles are types of messages that say nothing about a role.
+	noRoles = []string{"message", "text", "approval"}
+	// partRoles are types and states of parts that are no part of what their
+	// message's role says.
+	partRoles = map[string]string{
+		"system": "system", "developer": "developer", "tool": "tool", "function": "tool",
+		"output-available": "tool", "output-error": "tool", "result": "tool", "add-tool-result": "tool", // AI SDK, assistant-ui
+		"mcp_call": "tool", "code_interpreter_call": "tool", "file_search_call": "tool", "web_search_call": "tool", // Responses, with their results
+		"function_result": "tool", "mcp_server_tool_result": "tool", "code_execution_result": "tool", // Interactions
+		"google_search_result": "tool", "url_context_result": "tool", "file_search_result": "tool",
+		"mcp_list_tools": "system",
+	}
+	// addresses are names of members that lead a backend elsewhere even if the
+	// scheme is missing.
+	addresses = []string{"baseurl", "apibase", "apiurl", "serverurl", "endpoint", "webhook", "webhookurl", "callbackurl", "proxyurl"}
+	// webSchemes need no slashes to be URLs (WHATWG URL, section 4.4).
+	webSchemes = []string{"http", "https", "ws", "wss", "ftp", "file"}
+	skipped    = strings.NewReplacer("\t", "", "\n", "", "\r", "")
 )
 
 func places(paths ...string) [][]string {
@@ -66,14 +69,14 @@ func places(paths ...string) [][]string {
 	return all
 }
 
-// at reports whether a path is one of the places. Names are compared without
-// case, as some backends do.
+// at reports whether a path is one of those that the configuration names. Names
+// are compared without case, as some backends do.
 func at(path []string, all [][]string) bool {
 	return slices.ContainsFunc(all, func(p []string) bool { return slices.EqualFunc(p, path, sameName) })
 }
 
 func sameName(want, got string) bool {
-	return strings.EqualFold(want, got) || want == "*" && got != "" && got[0] >= '0' && got[0] <= '9'
+	return strings.EqualFold(want, got) || want == "*" && isElement(got)
 }
 
 // check refuses a body that says what it may not, and returns the one to send.
@@ -81,17 +84,17 @@ func (g *Guard) check(u *url.URL, body []byte) ([]byte, error) {
 	if !g.on() {
 		return body, nil
 	}
-	if m := modelInPath.FindStringSubmatch(u.Path); m != nil && len(g.Models) > 0 && !slices.Contains(g.Models, m[1]) {
+	if !g.allowsPath(u) {
 		return nil, privileged("models")
 	}
 	if len(body) == 0 {
 		return body, nil
 	}
 	var rule string
-	denied := places(g.Deny...)
+	denied, models := places(g.Deny...), modelsOf(u)
 	err := inspect(body, func(m *member) {
 		if rule == "" {
-			rule = g.broken(m, denied)
+			rule = g.broken(m, denied, models)
 		}
 	})
 	switch {
@@ -128,59 +131,140 @@ func privileged(rule string) *Problem {
 	return refuse(codePrivileged, "A client may not send what the rule forbids.").with("rule", rule)
 }
 
-// broken returns the rule that a member breaks, or "".
-func (g *Guard) broken(m *member, denied [][]string) string {
+// broken returns the rule that a member breaks, or "". The models are places
+// beside those of the presets.
+func (g *Guard) broken(m *member, denied, models [][]string) string {
+	is := guarded.find(m.path)
 	switch {
-	case len(g.Roles) > 0 && !g.allowsRole(m):
+	case len(g.Roles) > 0 && !g.allowsRole(m, is):
 		return "roles"
-	case len(g.Models) > 0 && at(m.path, modelPlaces) && !m.null && (!m.text || !slices.Contains(g.Models, m.value)):
+	case g.NoTools && definesTool(m, is):
+		return "tools"
+	case len(g.Models) > 0 && (is&asModel != 0 || at(m.path, models)) && !m.null && (!m.text || !slices.Contains(g.Models, m.value)):
 		return "models"
 	case at(m.path, denied):
 		return "deny"
-	case g.NoURLs && m.text && isURL(m.value) && !inMessage(m.path):
+	case g.NoURLs && m.text && is&asSaid == 0 && isAddress(m):
 		return "urls"
 	}
 	return ""
 }
 
-// inMessage reports whether a member is part of what is said, where URLs are
-// text like any other.
-func inMessage(path []string) bool {
-	return slices.ContainsFunc(messageRoots, func(root []string) bool {
-		return len(path) >= len(root) && slices.EqualFunc(root, path[:len(root)], strings.EqualFold)
-	})
+// definesTool: clients that have no tools send empty lists of them.
+func definesTool(m *member, is privilege) bool {
+	return is&inTool != 0 || is&asTool != 0 && m.value != ""
 }
 
-func (g *Guard) allowsRole(m *member) bool {
-	for role, where := range implied {
-		if at(m.path, where) && !m.null && !slices.Contains(g.Roles, role) {
-			return false
-		}
-	}
-	if m.text && at(m.path, typed) && slices.Contains(tools, m.value) {
-		return slices.Contains(g.Roles, "tool")
-	}
-	if !at(m.path, rolePlaces) {
-		return true
-	}
-	last := strings.ToLower(m.path[len(m.path)-1])
+func (g *Guard) allowsRole(m *member, is privilege) bool {
 	switch {
-	case last == "role":
-		return m.text && g.has(m.value)
-	case !m.text || last == "type" && slices.Contains(noRoles, m.value):
-		return true
+	case is&asSystem != 0 && !m.null && !g.has("system"), is&asAnswer != 0 && !m.null && !g.has("tool"):
+		return false
+	case is&asRole != 0 && !(m.text && g.has(m.value)):
+		return false
+	case is&asType != 0 && m.text && !slices.Contains(noRoles, m.value) && !g.has(m.value):
+		return false
+	case is&asPart != 0 && m.text:
+		role := partRole(m.value)
+		return role == "" || g.has(role)
 	}
-	return g.has(m.value)
+	return true
+}
+
+// partRole returns the role that a part of a message really has, or "".
+func partRole(word string) string {
+	word = strings.ToLower(word)
+	if strings.HasSuffix(word, "tool_result") || strings.HasSuffix(word, "tool-result") || strings.HasSuffix(word, "_call_output") {
+		return "tool"
+	}
+	return partRoles[word]
 }
 
 func (g *Guard) has(role string) bool {
-	if name, ok := roleNames[strings.ToLower(role)]; ok && slices.Contains(g.Roles, name) {
-		return true
-	}
-	return slices.Contains(g.Roles, role)
+	return slices.ContainsFunc(g.Roles, func(allowed string) bool { return roleOf(allowed) == roleOf(role) })
 }
 
+func roleOf(word string) string {
+	word = strings.ToLower(word)
+	if role, ok := roleNames[word]; ok {
+		return role
+	}
+	return word
+}
+
+// allowsPath looks at the models that paths name: /models/{model}:verb of
+// Gemini, /model/{model}/ of Bedrock, /deployments/{model}/ of Azure, and
+// /models/{owner}/{model}/predictions of Replicate.
+func (g *Guard) allowsPath(u *url.URL) bool {
+	if len(g.Models) == 0 {
+		return true
+	}
+	parts := strings.Split(u.EscapedPath(), "/")
+	for i := 0; i+1 < len(parts); i++ {
+		name := parts[i+1]
+		switch strings.ToLower(parts[i]) {
+		case "models":
+			model, _, verb := cutVerb(name)
+			switch {
+			case parts[len(parts)-1] == "predictions" && i+2 < len(parts):
+				name += "/" + parts[i+2]
+			case verb:
+				name = model
+			case i+2 == len(parts):
+				continue // /v1/models/{model} itself generates nothing
+			}
+		case "model", "deployments":
+			if i+2 == len(parts) {
+				continue
+			}
+		default:
+			continue
+		}
+		if model, err := url.PathUnescape(name); err != nil || !slices.Contains(g.Models, model) {
+			return false
+		}
+	}
+	return true
+}
+
+// cutVerb parts a name from the verb behind its last colon.
+func cutVerb(segment string) (name, verb string, ok bool) {
+	if i := strings.LastIndexByte(segment, ':'); i >= 0 {
+		return segment[:i], segment[i+1:], true
+	}
+	return segment, "", false
+}
+
+// modelsOf: the version in a prediction of Replicate is its model.
+func modelsOf(u *url.URL) [][]string {
+	if strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), "/predictions") {
+		return places("version")
+	}
+	return nil
+}
+
+// isAddress: a URL, or a member that can be nothing else.
+func isAddress(m *member) bool {
+	if isURL(m.value) {
+		return true
+	}
+	return m.value != "" && slices.Contains(addresses, plain(m.path[len(m.path)-1]))
+}
+
+// isURL takes for a URL what one decoder or another does: line ends and tabs in
+// it, and controls and spaces before it, are skipped (WHATWG URL, section 4.4).
 func isURL(text string) bool {
-	scheme, _, ok := strings.Cut(strings.TrimSpace(text), "://")
-	return ok && scheme != "" && !strings.ContainsAny(scheme, " \t\n/")
+	text = skipped.Replace(strings.TrimLeftFunc(text, func(r rune) bool { return r <= ' ' }))
+	if host, ok := strings.CutPrefix(text, "//"); ok {
+		return host != "" && host[0] > ' ' && host[0] != '/'
+	}
+	scheme, rest, ok := strings.Cut(text, ":")
+	if !ok || scheme == "" || strings.ContainsFunc(scheme, func(r rune) bool { return !isSchemeRune(r) }) {
+		return false
+	}
+	return strings.HasPrefix(rest, "//") || slices.Contains(webSchemes, strings.ToLower(scheme))
+}
+
+// isSchemeRune (RFC 3986, section 3.1).
+func isSchemeRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '+' || r == '-' || r == '.'
 }

@@ -16,7 +16,7 @@ var strictGuard = proxy.Guard{
 }
 
 // guarded is a site with rules, and the body that its backend saw last.
-func guarded(t *testing.T, g proxy.Guard) (*site, func() string) {
+func guarded(t *testing.T, g proxy.Guard, change ...func(*proxy.Config)) (*site, func() string) {
 	seen := make(chan string, 100)
 	s := newSite(t, func(n int, w http.ResponseWriter, r *http.Request) error {
 		b, err := io.ReadAll(r.Body)
@@ -25,7 +25,7 @@ func guarded(t *testing.T, g proxy.Guard) (*site, func() string) {
 		}
 		seen <- string(b)
 		return streams(data(1)...)(n, w, r)
-	}, func(c *proxy.Config) { c.Guard, c.Limits.RequestBody = g, 4096 })
+	}, append(change, func(c *proxy.Config) { c.Guard, c.Limits.RequestBody = g, 4096 })...)
 	return s, func() string { return <-seen }
 }
 
