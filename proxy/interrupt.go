@@ -29,9 +29,19 @@ func (t *tail) rideOut(ctx context.Context, err error) (end tailEnd, over bool) 
 func (t *tail) idle(ctx context.Context, d time.Duration) (end tailEnd, over bool) {
 	again := time.NewTimer(d)
 	defer again.Stop()
+	return t.stay(ctx, nil, again.C, nil)
+}
+
+// stay keeps the reader alive until there is news or either time has come;
+// over means that the stream ends instead.
+func (t *tail) stay(ctx context.Context, news <-chan struct{}, soon, later <-chan time.Time) (end tailEnd, over bool) {
 	for {
 		select {
-		case <-again.C:
+		case <-news:
+			return 0, false
+		case <-soon:
+			return 0, false
+		case <-later:
 			return 0, false
 		case <-t.quiet.C:
 			if err := t.keepAlive(); err != nil {

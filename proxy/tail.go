@@ -233,28 +233,7 @@ func (t *tail) wait(ctx context.Context) (end tailEnd, over bool) {
 	if t.poll != nil {
 		poll = t.poll.C
 	}
-	for {
-		select {
-		case <-t.watch.C:
-			return 0, false
-		case <-poll:
-			return 0, false
-		case <-t.check.C:
-			return 0, false
-		case <-t.quiet.C:
-			if err := t.keepAlive(); err != nil {
-				return tailGone, true
-			}
-		case <-ctx.Done():
-			return tailGone, true
-		case <-t.ended:
-			return t.interrupt(), true
-		case <-t.standing.superseded:
-			return t.interrupt(), true
-		case <-t.h.deps.Engine.draining:
-			return t.interrupt(), true
-		}
-	}
+	return t.stay(ctx, t.watch.C, poll, t.check.C)
 }
 
 func (t *tail) stopTimers() {
