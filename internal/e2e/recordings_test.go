@@ -3,8 +3,6 @@ package e2e
 import (
 	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
@@ -106,12 +104,8 @@ var moreRecordings = []recording{
 // through the gateway: whole, and in pieces of seven bytes.
 func TestRecordingsPassUnchanged(t *testing.T) {
 	t.Parallel()
-	folder := testkit.RequireFixtures(t)
 	for _, r := range recordings {
-		body, err := os.ReadFile(filepath.Join(folder, r.file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := testkit.Recording(t, r.file)
 		t.Run(r.file, func(t *testing.T) {
 			t.Parallel()
 			r.replay(t, body, len(body), true)
@@ -127,12 +121,8 @@ func TestRecordingsPassUnchanged(t *testing.T) {
 // at what the gateway adds to a stream that breaks off.
 func TestRecordingsWithoutAnEndPassUnchanged(t *testing.T) {
 	t.Parallel()
-	folder := testkit.RequireFixtures(t)
 	for _, r := range moreRecordings {
-		body, err := os.ReadFile(filepath.Join(folder, r.file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := testkit.Recording(t, r.file)
 		t.Run(r.file, func(t *testing.T) {
 			t.Parallel()
 			r.replay(t, body, 1000, false)

@@ -8,9 +8,6 @@ import (
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit/npm"
 )
 
-// openAI has the unmodified SDK of OpenAI.
-var openAI = npm.NewFolder("openai")
-
 // answer is what the script of the openai SDK prints about its question.
 type answer struct {
 	Text, Run, Replayed string

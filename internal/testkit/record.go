@@ -59,6 +59,15 @@ type Snapshot struct {
 	Text         string  `json:"text"`
 	Reasoning    *string `json:"reasoning"`
 	FinishReason *string `json:"finish_reason"`
+	// Unresolved are tool calls without a result.
+	Unresolved []ToolCall `json:"unresolved"`
+}
+
+// ToolCall is a call of a tool in a [Snapshot].
+type ToolCall struct {
+	CallID    string `json:"call_id"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
 }
 
 // Reason is the state reason, or "".

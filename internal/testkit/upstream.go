@@ -54,6 +54,9 @@ func (u *Upstream) Close() {
 // Addr is host and port.
 func (u *Upstream) Addr() string { return u.server.Listener.Addr().String() }
 
+// URL is where the upstream is reached without a gateway.
+func (u *Upstream) URL() string { return u.server.URL }
+
 // Stage is one script, or one script per call, with a record of its calls.
 type Stage struct {
 	name    string

@@ -26,7 +26,7 @@ var anthropicMessages = spec{
 		},
 		"content_block_start": {text: paths{"content_block.text"}, reasoning: paths{"content_block.thinking"}, read: readBlock, fold: foldBlockStart},
 		"content_block_delta": {text: paths{"delta.text"}, reasoning: paths{"delta.thinking"}, tool: &tool{key: "index", piece: "delta.partial_json"}},
-		"content_block_stop":  {},
+		"content_block_stop":  {fold: foldBlockStop},
 		"message_delta": {
 			finish: paths{"delta.stop_reason"}, is: "message.completed",
 			usage: &usage{input: []string{"usage.input_tokens"}, output: []string{"usage.output_tokens"}, whole: true},
@@ -81,6 +81,14 @@ func foldBlock(a *answer, key string, block gjson.Result) {
 	case isToolResult(block):
 		failed := block.Get("is_error").Bool() || strings.HasSuffix(block.Get("content.type").Str, "_error")
 		a.resolve(block.Get("tool_use_id").Str, "", failed, block.Get("content"))
+	}
+}
+
+// foldBlockStop: a call without arguments has no pieces. Its input is the empty
+// object that stood in its start.
+func foldBlockStop(a *answer, doc gjson.Result) {
+	if i := a.place(keyOf(doc.Get("index"))); i >= 0 && len(a.calls[i].arguments.bytes) == 0 {
+		a.calls[i].arguments.add("{}")
 	}
 }
 

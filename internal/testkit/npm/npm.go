@@ -20,6 +20,7 @@ import (
 // lock file names. They are installed once, at the first use.
 type Folder struct {
 	source string
+	shared []string
 
 	once   sync.Once
 	folder string
@@ -27,8 +28,14 @@ type Folder struct {
 	out    []byte
 }
 
-// NewFolder returns the folder of a name.
-func NewFolder(source string) *Folder { return &Folder{source: source} }
+// NewFolder returns the folder of a name. What is in the shared folders is laid
+// beside its scripts.
+func NewFolder(source string, shared ...string) *Folder {
+	return &Folder{source: source, shared: shared}
+}
+
+// String is the folder's name.
+func (f *Folder) String() string { return f.source }
 
 // install copies the scripts and installs their packages.
 func (f *Folder) install(t testing.TB) {
@@ -39,8 +46,10 @@ func (f *Folder) install(t testing.TB) {
 		if f.folder, f.err = os.MkdirTemp("", f.source); f.err != nil { //nolint:usetesting // every test of the package uses it
 			return
 		}
-		if f.err = os.CopyFS(f.folder, os.DirFS(f.source)); f.err != nil {
-			return
+		for _, from := range append([]string{f.source}, f.shared...) {
+			if f.err = os.CopyFS(f.folder, os.DirFS(from)); f.err != nil {
+				return
+			}
 		}
 		install := exec.Command(npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund")
 		install.Dir = f.folder
