@@ -165,19 +165,34 @@ func (h *Handler) resumeTarget(r *http.Request) (target, bool) {
 	if !h.cfg.ResumeAuto {
 		return target{}, false
 	}
+	var below []string
 	for _, template := range dialect.ResumePaths() {
-		base, below := strings.CutPrefix(template, "{start_path}")
-		if below {
-			if c, ok := h.belowStart(r.URL.Path, base); ok {
-				return target{conversation: c}, true
-			}
+		if rest, ok := strings.CutPrefix(template, "{start_path}"); ok {
+			below = append(below, rest) // they say less: almost any path is below some start
 			continue
 		}
-		if values, ok := matchTemplate(template, r.URL.Path); ok {
+		if values, ok := matchTemplate(template, tailOf(r.URL.Path, template)); ok {
 			return target{conversation: values["conversation_id"], upstreamRun: upstreamOfPath(values)}, true
 		}
 	}
+	for _, rest := range below {
+		if c, ok := h.belowStart(r.URL.Path, rest); ok {
+			return target{conversation: c}, true
+		}
+	}
 	return target{}, false
+}
+
+// tailOf is the end of a path, with as many segments as a template has: APIs are
+// mounted below all kinds of prefixes.
+func tailOf(path, template string) string {
+	at := len(path)
+	for range strings.Count(template, "/") {
+		if at = strings.LastIndexByte(path[:at], '/'); at < 0 {
+			return path
+		}
+	}
+	return path[at:]
 }
 
 func upstreamOfPath(values map[string]string) string {

@@ -36,6 +36,39 @@ func (h *Handler) serveOwnJoin(w http.ResponseWriter, r *http.Request, next Next
 	})
 }
 
+// serveLocated serves a client that goes on at an address which the backend gave
+// it in Location, as clients of LangGraph do before they have seen a frame. If
+// it is that of a retained run of the caller, the run is replayed from its
+// beginning; any other request is not ours.
+func (h *Handler) serveLocated(w http.ResponseWriter, r *http.Request) (served bool, err error) {
+	if !h.cfg.ResumeAuto || r.Method != http.MethodGet || !dialect.WantsStream(r.Header) {
+		return false, nil
+	}
+	caller, err := h.identify(r)
+	if err != nil || !caller.Known {
+		return false, nil //nolint:nilerr // the backend's to answer
+	}
+	q := runregistry.ListQuery{Subject: h.subjectOf(r, caller), Limit: searchedRuns}
+	list, err := h.deps.Engine.store.List(r.Context(), q)
+	if err != nil {
+		return false, nil //nolint:nilerr // likewise
+	}
+	for _, rec := range list.Records {
+		if rec.Response == nil || !dialect.Joins(rec.Dialect) || http.Header(rec.Response.Header).Get("Location") != r.URL.RequestURI() {
+			continue
+		}
+		rec, err := h.grant(r, caller, authz.Read, rec.ID, rec, nil)
+		if err != nil || rec.FirstSeq > 1 {
+			return false, nil //nolint:nilerr // likewise
+		}
+		h.crossOrigin(w, r)
+		return true, h.resume(w, r, rec, resumption{
+			choose: h.viewOwn, standing: h.standing(r, caller, h.identifier(r)), links: h.linksFor(r), dialectShaped: true, always: true,
+		})
+	}
+	return false, nil
+}
+
 // errNotNamed means that a call names no frame that is held here.
 var errNotNamed = errors.New("call names no stored frame")
 

@@ -253,3 +253,83 @@ func TestUpstreamsOwnConversationNamesTheRunToo(t *testing.T) {
 		}
 	})
 }
+
+// TestTheResumePathOfLangGraphBelowAPrefix, where a wildcard of the start option
+// covers it, too; and at the stream of the thread, for who has seen a frame of ours.
+func TestTheResumePathOfLangGraphBelowAPrefix(t *testing.T) {
+	frames := []string{"event: metadata\ndata: {\"run_id\":\"lg-1\",\"attempt\":1}\n\n", "event: values\ndata: {}\n\n", "event: values\ndata: {\"x\":1}\n\n"}
+	for name, change := range map[string][]configure{"recognised": nil, "a wildcard": {starting("POST", "/api/langgraph/*")}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newSite(t, func(n int, w http.ResponseWriter, r *http.Request) error {
+					if r.Method != http.MethodPost {
+						return answers(http.StatusNotFound, jsonType, ofTheBackend)(n, w, r)
+					}
+					w.Header().Set("Content-Location", "/threads/t-1/runs/lg-1")
+					return holds(frames...)(n, w, r)
+				}, change...)
+				start := testkit.Ask{Path: "/api/langgraph/threads/t-1/runs/stream", Body: `{"input":{}}`}
+				first := s.Do(t, start)
+				first.Take(3)
+				at := testkit.Ask{Path: "/api/langgraph/threads/t-1/runs/lg-1/stream?cancel_on_disconnect=0"}
+				for id, from := range map[string]int{"-1": 1, testkit.Cursor(first.Run(), 2): 3, "": 1} {
+					a := s.Do(t, at.With("Last-Event-ID", id)).Want(http.StatusOK)
+					if testkit.CheckIDs(t, first.Run(), from, a.Take(4-from)) != 4 {
+						t.Errorf("after %s: not the rest", id)
+					}
+				}
+				thread := testkit.Ask{Path: "/api/langgraph/threads/t-1/stream"}.With("Accept", "text/event-stream")
+				a := s.Do(t, thread.With("Last-Event-ID", testkit.Cursor(first.Run(), 1))).Want(http.StatusOK)
+				testkit.CheckIDs(t, first.Run(), 2, a.Take(2))
+				if got := s.calls.Load(); got != 1 {
+					t.Errorf("the backend got %d calls, want the start alone", got)
+				}
+			})
+		})
+	}
+}
+
+// TestARunIsJoinedAtTheAddressOfTheBackendsChoice: a facade may name a path of
+// its own in Location. Who has seen no frame yet gets all of them.
+func TestARunIsJoinedAtTheAddressOfTheBackendsChoice(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newSite(t, func(n int, w http.ResponseWriter, r *http.Request) error {
+			if r.Method != http.MethodPost {
+				return answers(http.StatusNotFound, jsonType, ofTheBackend)(n, w, r)
+			}
+			w.Header().Set("Location", "/join/lg-"+itoa(n)+"?of=t-1")
+			return graph(n, w, r)
+		})
+		start := testkit.Ask{Path: "/threads/t-1/runs/stream", Body: `{"input":{}}`}
+		first, second := s.ran(t, start), s.ran(t, start)
+		join := func(uri, id string) testkit.Ask {
+			a := testkit.Ask{Path: uri}.With("Accept", "text/event-stream")
+			if id != "" {
+				a = a.With("Last-Event-ID", id)
+			}
+			return a
+		}
+		for _, c := range []struct {
+			ask  testkit.Ask
+			run  string
+			from int
+		}{
+			{join("/join/lg-1?of=t-1", ""), first, 1},
+			{join("/join/lg-2?of=t-1", ""), second, 1},
+			{join("/join/lg-1?of=t-1", "-1"), first, 1},
+			{join("/join/lg-1?of=t-1", testkit.Cursor(first, 1)), first, 2},
+		} {
+			if got := testkit.CheckIDs(t, c.run, c.from, s.Do(t, c.ask).Want(http.StatusOK).Rest()); got != 3 {
+				t.Errorf("%s: the last number is before %d", c.ask.Path, got)
+			}
+		}
+		for name, a := range map[string]*testkit.Answer{
+			"another query": s.Do(t, join("/join/lg-1", "")), "another user": s.As("user-b").Do(t, join("/join/lg-1?of=t-1", "")),
+			"no stream": s.Do(t, testkit.Ask{Path: "/join/lg-1?of=t-1"}),
+		} {
+			if string(a.Body()) != ofTheBackend || a.Run() != "" {
+				t.Errorf("%s: got run %q, want the backend's answer alone", name, a.Run())
+			}
+		}
+	})
+}

@@ -26,6 +26,9 @@ func (h *Handler) maybeStart(w http.ResponseWriter, r *http.Request, next Next) 
 	if !explicit {
 		switch h.recognize(r) {
 		case dialect.No:
+			if served, err := h.serveLocated(w, r); served {
+				return h.answer(w, r, err)
+			}
 			return h.passThrough(w, r, next)
 		case dialect.Undecided:
 			var err error

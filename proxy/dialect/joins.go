@@ -64,6 +64,10 @@ func (c *ControlCall) rejoin(u *url.URL) (j Rejoin, ok bool) {
 	return j, true
 }
 
+// Joins reports whether clients of a dialect go on at the address that an answer
+// gives in Location.
+func Joins(dialectName string) bool { return dialectName == langGraph.Name }
+
 // KeepOrigin makes absolute addresses of a LangGraph run relative. Its clients
 // go on at these addresses, and refuse those of another origin than the one that
 // they called: which the backend does not know.

@@ -32,7 +32,7 @@ func Recognize(r *http.Request, path string, own *Dialect) Recognition {
 	switch {
 	case r.Method != http.MethodPost, !hasJSON(r), isUpgrade(r.Header), IsControl(r.Method, path, nil):
 		return No
-	case generates(path), own != nil && own.generates(path), wantsStream(r.Header):
+	case generates(path), own != nil && own.generates(path), WantsStream(r.Header):
 		return Yes
 	default:
 		return Undecided
@@ -62,8 +62,9 @@ func mediaType(value string) (kind, params string) {
 
 func isUpgrade(h http.Header) bool { return h.Get("Upgrade") != "" }
 
-// wantsStream: Accept names a type of streams. Wildcards name nothing.
-func wantsStream(h http.Header) bool {
+// WantsStream reports whether Accept names a type of streams. Wildcards name
+// nothing.
+func WantsStream(h http.Header) bool {
 	for _, line := range h.Values("Accept") {
 		for entry := range strings.SplitSeq(line, ",") {
 			kind, params := mediaType(entry)
