@@ -330,11 +330,21 @@ func (p *pump) bind(id string) {
 	if err != nil {
 		return
 	}
-	if err := p.engine.store.Bind(p.storeCtx, p.lease, alias); err != nil {
-		p.log.Info("conversation id of upstream is not bound", logRun(p.lease.Run), logError(err))
-		return
+	if p.bindTo(alias) {
+		p.bearings.conversation = alias
+		if p.mirror != nil {
+			p.mirror.Rename(alias)
+		}
 	}
-	p.bearings.conversation = alias
+}
+
+// bindTo reports whether the store took the name.
+func (p *pump) bindTo(alias runregistry.ConversationID) bool {
+	err := p.engine.store.Bind(p.storeCtx, p.lease, alias)
+	if err != nil {
+		p.log.Info("conversation id of upstream is not bound", logRun(p.lease.Run), logError(err))
+	}
+	return err == nil
 }
 
 // commit stores the batch; p.mu must be held. Nothing is shown before it

@@ -122,7 +122,7 @@ func (t *tail) readFailed(ctx context.Context, err error) tailEnd {
 		return t.expired(ctx)
 	case errors.Is(err, runregistry.ErrNoRun) && t.rec.State.Terminal() && !time.Now().Before(t.rec.ExpiresAt):
 		t.rec.FirstSeq = 0 // the record went too
-		return t.expire()
+		return t.expire(t.after+1, expiryReason(t.rec))
 	case errors.Is(err, runregistry.ErrNoRun) && t.control:
 		return tailInterrupted // deleted: the next request is answered like an unknown run
 	case errors.Is(err, runregistry.ErrNoRun):

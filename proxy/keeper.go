@@ -227,8 +227,7 @@ func (e *Engine) foldSettlement(ctx context.Context, rec *runregistry.Record, s 
 	if !known || rec.Response == nil || !rec.Response.Stream || rec.LastSeq == 0 {
 		return
 	}
-	f := newFolding(d, kindOf(rec.Format))
-	f.catchUp(ctx, e.store, rec.ID, rec.LastSeq)
+	f := e.fold(ctx, d, rec)
 	if f.holed && rec.Snapshot != nil {
 		return // the checkpoint saw the frames that are gone
 	}

@@ -290,9 +290,11 @@ func (p *pump) commitSettlement(s *runregistry.Settlement) {
 	if err := p.flush(p.engine.closing); err != nil {
 		p.log.Warn("frames were not stored before the end of the run", logRun(p.lease.Run), logError(err))
 	}
-	p.foldInto(s)
+	if s.Reason != runregistry.ReasonLogLost {
+		s.Last = p.stored()
+	}
 	for wait := settleRetry; p.engine.closing.Err() == nil; wait = min(2*wait, maxSettleRetry) {
-		rec, err := p.engine.store.Settle(p.storeCtx, p.lease, s)
+		rec, err := p.settleOnce(s)
 		switch {
 		case err == nil, errors.Is(err, runregistry.ErrSettled) && rec != nil: // by an earlier try whose reply was lost
 			p.ended(rec)
@@ -304,6 +306,13 @@ func (p *pump) commitSettlement(s *runregistry.Settlement) {
 		rest(p.engine.closing, wait)
 	}
 	p.disowned()
+}
+
+// stored is the number of the last frame that was stored.
+func (p *pump) stored() runregistry.Seq {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
 }
 
 // rest waits for a store that is away, until ctx ends; nobody may hold a pump's

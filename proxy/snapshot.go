@@ -25,21 +25,37 @@ func newFolding(d *dialect.Dialect, kind frame.Kind) *folding {
 	return &folding{folder: d.NewFolder(), kind: kind}
 }
 
-// catchUp folds the stored frames up to a position.
-func (f *folding) catchUp(ctx context.Context, store runregistry.Reader, run runregistry.RunID, to runregistry.Seq) {
+// catchUp folds the stored frames up to a position. What was trimmed leaves a
+// hole; when the log does not reach so far it returns a [*runregistry.GapError],
+// and when it cannot be read why. Another call goes on from there.
+func (f *folding) catchUp(ctx context.Context, store runregistry.Reader, run runregistry.RunID, to runregistry.Seq) error {
 	for f.through < to {
 		page, err := store.Read(ctx, runregistry.PageQuery{Run: run, After: f.through, Into: f.buffer})
-		if errors.Is(err, runregistry.ErrExpired) && page.First > f.through+1 {
+		switch {
+		case errors.Is(err, runregistry.ErrExpired) && page.First > f.through+1:
 			f.holed, f.through = true, page.First-1
 			continue
-		}
-		if err != nil || len(page.Frames) == 0 {
-			f.holed = f.holed || err != nil
-			return
+		case errors.Is(err, runregistry.ErrExpired): // nothing is stored
+			f.holed = true
+			return nil
+		case err != nil:
+			return err
+		case len(page.Frames) == 0:
+			return &runregistry.GapError{Last: page.Last}
 		}
 		f.add(page.Frames)
 		f.buffer = page.Frames[:0]
 	}
+	return nil
+}
+
+// fold is a snapshot of a run as far as it can be read.
+func (e *Engine) fold(ctx context.Context, d *dialect.Dialect, rec *runregistry.Record) *folding {
+	f := newFolding(d, kindOf(rec.Format))
+	if err := f.catchUp(ctx, e.store, rec.ID, rec.LastSeq); err != nil {
+		f.holed = true
+	}
+	return f
 }
 
 func (f *folding) add(frames []runregistry.Frame) {
@@ -66,19 +82,26 @@ func (f *folding) finished(s dialect.Snapshot, completed bool) json.RawMessage {
 	return data
 }
 
-// foldInto puts the final snapshot into a settlement.
-func (p *pump) foldInto(s *runregistry.Settlement) {
+// foldInto puts the final snapshot into a settlement. It fails when a frame
+// cannot be read that must be there.
+func (p *pump) foldInto(s *runregistry.Settlement) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.stream || p.fold == nil {
-		return
+		return nil
 	}
-	p.fold.catchUp(p.storeCtx, p.engine.store, p.lease.Run, p.last)
+	err := p.fold.catchUp(p.storeCtx, p.engine.store, p.lease.Run, p.last)
+	mendable := p.mirror != nil && s.Reason != runregistry.ReasonLogLost
+	if err != nil && (mendable || errors.Is(err, runregistry.ErrUnavailable)) {
+		return err
+	}
+	p.fold.holed = p.fold.holed || err != nil
 	folded := p.fold.folder.Snapshot()
 	p.addLate(&folded)
 	s.Progress = &runregistry.Progress{
 		Snapshot: p.fold.finished(folded, s.State == runregistry.Completed), SnapshotSeq: p.fold.through,
 	}
+	return nil
 }
 
 // snapshotOf returns the snapshot of a record: the stored one if it covers the
@@ -91,8 +114,7 @@ func (e *Engine) snapshotOf(ctx context.Context, rec *runregistry.Record) json.R
 	if !ok || rec.Response == nil || !rec.Response.Stream {
 		return rec.Snapshot
 	}
-	f := newFolding(d, kindOf(rec.Format))
-	f.catchUp(ctx, e.store, rec.ID, rec.LastSeq)
+	f := e.fold(ctx, d, rec)
 	if f.holed && rec.Snapshot != nil {
 		return rec.Snapshot // the checkpoint saw the frames that are gone
 	}

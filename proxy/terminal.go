@@ -26,6 +26,8 @@ func (t *tail) finish(ctx context.Context) tailEnd {
 	t.rec, t.dialect = rec, t.h.deps.Engine.dialectOf(rec)
 	t.out = t.out[:0]
 	switch {
+	case t.after > rec.FinalSeq: // the end was numbered after frames were lost that this reader has
+		return t.expire(t.after, expiryLost)
 	case t.after >= rec.DeliveredEnd(t.control):
 		return tailWhole
 	case t.control, t.runEnd && t.form == formSSE && !t.canFail():
@@ -115,17 +117,17 @@ func (t *tail) expired(ctx context.Context) tailEnd {
 		return end
 	}
 	t.rec = rec
-	return t.expire()
+	return t.expire(t.after+1, expiryReason(rec))
 }
 
-// expire says so.
-func (t *tail) expire() tailEnd {
+// expire says that what a reader asks for is gone, and why.
+func (t *tail) expire(requested runregistry.Seq, reason string) tailEnd {
 	rec := t.rec
 	if rec.Format == runregistry.FormatOpaque || t.stranger && !t.canFail() {
 		return tailAborted // there is no frame to say it with that the reader knows
 	}
 	t.out = t.out[:0]
-	id := t.expiredFrame(t.after+1, expiryReason(rec))
+	id := t.expiredFrame(requested, reason)
 	if err := t.send(t.out); err != nil {
 		return tailGone
 	}

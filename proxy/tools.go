@@ -45,7 +45,7 @@ func (p *pump) learnEffect(f dialect.Facts) {
 func (p *pump) foldLate(f *frame.Frame, facts dialect.Facts) {
 	if p.halt.late == nil {
 		p.halt.late = newFolding(p.dialect, p.kind)
-		p.halt.late.catchUp(p.storeCtx, p.engine.store, p.lease.Run, p.last)
+		_ = p.halt.late.catchUp(p.storeCtx, p.engine.store, p.lease.Run, p.last) // it only counts the receipts before
 		p.halt.receipts = len(p.halt.late.folder.Snapshot().ToolReceipts)
 	}
 	p.halt.late.folder.Fold(0, f)

@@ -100,11 +100,16 @@ func (p *pump) checkpoint() {
 	if !p.stream || p.fold == nil || p.fold.through == p.last {
 		return
 	}
-	p.fold.catchUp(p.storeCtx, p.engine.store, p.lease.Run, p.last)
+	if err := p.fold.catchUp(p.storeCtx, p.engine.store, p.lease.Run, p.last); err != nil {
+		p.log.Info("snapshot checkpoint waits", logRun(p.lease.Run), logError(err))
+		return
+	}
 	b := runregistry.Batch{After: p.last, Progress: &runregistry.Progress{
 		Snapshot: p.fold.json(), SnapshotSeq: p.fold.through,
 	}}
 	if _, err := p.engine.store.Append(p.storeCtx, p.lease, &b); err != nil {
 		p.log.Info("snapshot checkpoint was not stored", logRun(p.lease.Run), logError(err))
+	} else if p.mirror != nil {
+		p.mirror.Advance(b.Progress)
 	}
 }

@@ -66,7 +66,8 @@ func (w *window) all() runregistry.Batch {
 }
 
 // store appends the batch; p.mu must be held. While the store is away the
-// batch waits and grows; a store that lost its tail gets it back first.
+// batch waits and grows; a store that lost something of the run gets it back
+// first.
 func (p *pump) store() error {
 	b := &p.batch.sent
 	*b = runregistry.Batch{After: p.last, Frames: p.batch.frames}
@@ -77,14 +78,12 @@ func (p *pump) store() error {
 		b.Position = p.join.position
 	}
 	appended, err := p.engine.store.Append(p.storeCtx, p.lease, b)
-	if gap, lost := errors.AsType[*runregistry.GapError](err); lost {
-		appended, err = p.refill(gap.Last, b)
+	if err != nil {
+		appended, err = p.appendMended(b, err)
 	}
 	switch {
 	case errors.Is(err, runregistry.ErrUnavailable):
 		return p.hold()
-	case errors.Is(err, runregistry.ErrNoRun) && p.restored():
-		return p.hold() // the next try goes on where the window ends
 	case err != nil:
 		p.over = true
 		return fmt.Errorf("appending to %s: %w", p.lease.Run, err)
@@ -95,19 +94,8 @@ func (p *pump) store() error {
 		p.haltLocked(nil)
 	}
 	p.committed(max(appended.Last, p.last), b)
+	p.compare(appended.Revision)
 	return nil
-}
-
-// refill stores the lost tail again together with the batch.
-func (p *pump) refill(from runregistry.Seq, b *runregistry.Batch) (runregistry.Appended, error) {
-	lost, ok := p.window.after(from)
-	if !ok {
-		p.cancel(errLogLost)
-		return runregistry.Appended{}, errLogLost
-	}
-	p.engine.metrics.tailRepaired()
-	whole := runregistry.Batch{After: from, Frames: slices.Concat(lost, b.Frames), Position: p.join.position, Progress: b.Progress}
-	return p.engine.store.Append(p.storeCtx, p.lease, &whole)
 }
 
 // hold keeps the batch for the next try. When memory is full the run ends, and
@@ -147,77 +135,6 @@ func (p *pump) storeAgain() {
 	}
 	if err := p.store(); err != nil && !errors.Is(err, errStoreDown) {
 		p.cancel(errLost)
-	}
-}
-
-// restore writes the run into a store that came back without it.
-func (p *pump) restore() error {
-	leaser, ok := p.engine.store.(runregistry.Leaser)
-	if !ok || p.mirror == nil { // what was not dispatched may start again
-		return runregistry.ErrNoRun
-	}
-	rec := *p.mirror
-	b := p.window.all()
-	err := leaser.Restore(p.storeCtx, p.lease, &rec, &b)
-	if err == nil {
-		p.engine.metrics.runRestored()
-		p.last = p.window.last
-	}
-	return err
-}
-
-// restored puts the run back into an empty store. It reports whether that may
-// still succeed: an answer that was lost ends no run.
-func (p *pump) restored() bool {
-	err := p.restore()
-	return err == nil || errors.Is(err, runregistry.ErrUnavailable)
-}
-
-// renewed acts on what a heartbeat told about this run. It must not wait for
-// the run: the heartbeat is that of all runs, and one whose store is away would
-// cost the others their leases.
-func (p *pump) renewed(r runregistry.Renewal) {
-	switch {
-	case errors.Is(r.Err, runregistry.ErrNoRun):
-		p.lost()
-	case errors.Is(r.Err, runregistry.ErrUnavailable): // it says nothing about this run
-	case r.Err != nil:
-		p.cancel(errLost)
-	case r.Stopping:
-		p.stop(nil)
-	default:
-		p.repair(r.Last)
-	}
-}
-
-// lost puts the run back into an empty store, or gives it up. A pump that is
-// at the store itself finds out there, or at the next heartbeat.
-func (p *pump) lost() {
-	if !p.mu.TryLock() {
-		return
-	}
-	defer p.mu.Unlock()
-	if p.over {
-		return
-	}
-	if !p.restored() {
-		p.over = true
-		p.cancel(errLost)
-	}
-}
-
-// repair stores the tail again that a failover lost although nothing new came
-// from upstream since. A pump that is at the store itself finds out there.
-func (p *pump) repair(stored runregistry.Seq) {
-	if !p.mu.TryLock() {
-		return
-	}
-	defer p.mu.Unlock()
-	if p.over || p.stuck || stored >= p.last {
-		return
-	}
-	if _, err := p.refill(stored, &runregistry.Batch{}); err != nil {
-		p.log.Warn("lost tail was not repaired", logRun(p.lease.Run), logError(err))
 	}
 }
 

@@ -60,8 +60,8 @@ type LimitError struct {
 // Error implements error.
 func (e *LimitError) Error() string { return fmt.Sprintf("%s is limited to %d", e.Limit, e.Max) }
 
-// GapError means that an append would leave a hole: the store's log ends at
-// Last. The owner appends again from there.
+// GapError means that an append, or the end of the run, would leave a hole: the
+// store's log ends at Last. The owner appends again from there.
 type GapError struct{ Last Seq }
 
 // Error implements error.

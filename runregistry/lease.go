@@ -65,4 +65,6 @@ type Renewal struct {
 	// Last is the newest stored frame: less than the owner stored before means
 	// that the store lost its tail.
 	Last Seq
+	// Revision is as in [Appended].
+	Revision uint64
 }

@@ -19,6 +19,9 @@ type Batch struct {
 	Position string
 	// Progress travels with the frames in the same step; nil changes nothing.
 	Progress *Progress
+	// Again tells that all of it was stored before and may be lost. Frames are put
+	// back although Stop was asked for meanwhile.
+	Again bool
 }
 
 // Progress is a change of the record by its owner. Zero fields change nothing.
@@ -46,6 +49,23 @@ type Appended struct {
 	Last Seq // the last stored frame
 	// Stopping tells that Stop was asked for: frames are no longer stored.
 	Stopping bool
+	// Revision is that of the record after the append. One that is lower than
+	// what an earlier append said tells that a change of the record may be lost.
+	Revision uint64
+}
+
+// Told is all that the owner of a run has told of it. A record that has lost
+// some of that has it again when it is advanced by it; any other is not changed.
+func (r *Record) Told() *Progress {
+	p := &Progress{
+		Response: r.Response, Format: r.Format, Dialect: r.Dialect, Model: r.Model, UpstreamID: r.UpstreamID, Release: r.Release,
+		Effect: r.Effect, State: r.State, Ending: r.Ending, Reattached: r.Reattached, Snapshot: r.Snapshot, SnapshotSeq: r.SnapshotSeq,
+	}
+	if r.Usage.Reported {
+		usage := r.Usage
+		p.Usage = &usage
+	}
+	return p
 }
 
 // Intend applies the dispatch intent: from now on an effect is possible. It

@@ -16,6 +16,9 @@ type Settlement struct {
 	Upstream Confirmation
 	// Progress is applied first.
 	Progress *Progress
+	// Last is the newest frame that was stored, as far as the owner knows; 0 asks
+	// nothing of the log.
+	Last Seq
 	// Keep, if not zero, shortens the retention of everything about the run.
 	Keep time.Duration
 }
@@ -29,8 +32,9 @@ func (s *Settlement) FreesKey(r *Record) bool {
 
 // Settle applies a settlement to an active record. Every engine uses it, so
 // that all agree on the outcome of every race. It returns [ErrSettled] when
-// the run has already ended and a [*TransitionError] for a move that the table
-// forbids; both leave the record as it is.
+// the run has already ended, a [*TransitionError] for a move that the table
+// forbids, and a [*GapError] when the log has lost its tail: what is repaired
+// must be so before the end has a number. All leave the record as it is.
 func (r *Record) Settle(s *Settlement, now time.Time) error {
 	state, reason := r.settledState(s)
 	switch {
@@ -38,6 +42,8 @@ func (r *Record) Settle(s *Settlement, now time.Time) error {
 		return ErrSettled
 	case !s.State.Terminal() || !r.State.CanBecome(state):
 		return &TransitionError{From: r.State, To: s.State}
+	case r.LastSeq < s.Last:
+		return &GapError{Last: r.LastSeq}
 	}
 	r.Advance(s.Progress)
 	if s.NoEffect && r.Effect != EffectObserved {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -103,7 +104,14 @@ func nextPort() int {
 // Start starts the server, again after a Kill.
 func (r *Redis) Start() {
 	r.t.Helper()
-	cmd := exec.Command("redis-server", r.args...)
+	r.launch()
+	r.answers("redis-server", func(err error) bool { return err == nil || strings.HasPrefix(err.Error(), "NOAUTH") })
+}
+
+// launch starts the process.
+func (r *Redis) launch(settings ...string) {
+	r.t.Helper()
+	cmd := exec.Command("redis-server", append(slices.Clone(r.args), settings...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		r.t.Fatalf("starting redis-server: %v", err)
@@ -116,17 +124,21 @@ func (r *Redis) Start() {
 		defer close(exited)
 		_ = cmd.Wait() // it ends by a signal
 	}()
+}
+
+// answers waits until the server answers a PING as it should.
+func (r *Redis) answers(what string, ok func(err error) bool) {
+	r.t.Helper()
 	c := r.Client()
 	defer func() { _ = c.Close() }()
-	Eventually(r.t, "redis-server", func() bool {
+	Eventually(r.t, what, func() bool {
 		select {
-		case <-exited:
+		case <-r.exited:
 			log, _ := os.ReadFile(filepath.Join(r.dir, "log"))
 			r.t.Fatalf("redis-server ended at once: %s", log)
 		default:
 		}
-		err := c.Ping(context.Background()).Err()
-		return err == nil || strings.HasPrefix(err.Error(), "NOAUTH")
+		return ok(c.Ping(context.Background()).Err())
 	})
 }
 

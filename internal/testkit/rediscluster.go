@@ -68,10 +68,22 @@ func ready(c *redis.Client) bool {
 	return err == nil && infoText(info, "cluster_state") == "ok" && infoNumber(info, "cluster_slots_ok") == slots
 }
 
-// follows reports whether a replica is up to date.
-func follows(c *redis.Client) bool {
-	info, err := c.Info(context.Background(), "replication").Result()
-	return err == nil && infoText(info, "role") == "slave" && infoText(info, "master_link_status") == "up"
+// MasterOf is the number of the master that has a slot when the Cluster starts.
+func (c *RedisCluster) MasterOf(slot int64) int {
+	at := 0
+	for at+1 < len(c.Masters) && slot >= int64((at+1)*slots/3) {
+		at++
+	}
+	return at
+}
+
+// Down waits until a server of the Cluster says that all of it is.
+func (c *RedisCluster) Down(server *Redis) {
+	server.t.Helper()
+	server.awaits("the cluster is down", func(r *redis.Client) bool {
+		info, err := r.Do(context.Background(), "CLUSTER", "INFO").Text()
+		return err == nil && infoText(info, "cluster_state") == "fail"
+	})
 }
 
 // Addrs are those of the masters.
@@ -105,22 +117,6 @@ func StartRedisSentinel(t testing.TB, settings ...string) *RedisSentinel {
 		_ = client.Close()
 	}
 	return s
-}
-
-// StartReplica starts a replica and waits until it is up to date.
-func StartReplica(t testing.TB, of *Redis, settings ...string) *Redis {
-	t.Helper()
-	r := StartRedis(t, append(settings, fmt.Sprint("replicaof 127.0.0.1 ", of.Port))...)
-	r.Follows()
-	return r
-}
-
-// Follows waits until a replica is up to date.
-func (r *Redis) Follows() {
-	r.t.Helper()
-	c := r.Client()
-	defer func() { _ = c.Close() }()
-	Eventually(r.t, "the replica follows", func() bool { return follows(c) })
 }
 
 func startSentinel(t testing.TB, master int) *Redis {

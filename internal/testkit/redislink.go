@@ -12,11 +12,11 @@ import (
 
 // Link is a TCP connection to a server that can be cut.
 type Link struct {
-	target   string
 	listener net.Listener
 	working  sync.WaitGroup
 
 	mu     sync.Mutex // guards everything below
+	target string
 	cut    bool
 	deaf   bool // a reply is to be lost, and its connection with it
 	skip   int  // replies before that one
@@ -56,6 +56,20 @@ func (l *Link) Mend() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut, l.deaf = false, false
+}
+
+// Redirect ends all connections; new ones lead to another server.
+func (l *Link) Redirect(target string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.target = target
+	l.closeAllLocked()
+}
+
+func (l *Link) leadsTo() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.target
 }
 
 // LoseReply cuts a connection instead of delivering an answer: the one after
@@ -149,8 +163,9 @@ func (l *Link) accept() {
 }
 
 func (l *Link) serve(client net.Conn) {
-	server, err := net.Dial("tcp", l.target)
-	if err != nil || !l.add(client, server) {
+	target := l.leadsTo()
+	server, err := net.Dial("tcp", target)
+	if err != nil || !l.add(target, client, server) {
 		_ = client.Close()
 		if err == nil {
 			_ = server.Close()
@@ -196,15 +211,15 @@ func (l *Link) serve(client net.Conn) {
 	up.Wait()
 }
 
-func (l *Link) add(conns ...net.Conn) bool {
+// add reports whether a new connection may stay.
+func (l *Link) add(target string, conns ...net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.cut || l.closed || target != l.target {
+		return false
+	}
 	for _, c := range conns {
 		l.conns[c] = true
-	}
-	if l.cut || l.closed {
-		l.closeAllLocked()
-		return false
 	}
 	return true
 }

@@ -128,7 +128,7 @@ func (s *Store) appendLocked(r *run, b *runregistry.Batch, now time.Time) (runre
 	}
 	stored := r.storeLocked(frames, now)
 	changed := r.rec.Advance(b.Progress)
-	done.Last = r.rec.LastSeq
+	done.Last, done.Revision = r.rec.LastSeq, r.rec.Revision
 	return done, stored || changed, nil
 }
 

@@ -13,6 +13,7 @@ type batch struct {
 	after    runregistry.Seq
 	frames   [][]byte
 	position string
+	again    bool
 	asked    question
 }
 
@@ -21,7 +22,7 @@ func copyBatch(b *runregistry.Batch) *batch {
 	for _, f := range b.Frames {
 		size += len(f)
 	}
-	own := &batch{after: b.After, position: b.Position, frames: make([][]byte, len(b.Frames))}
+	own := &batch{after: b.After, position: b.Position, again: b.Again, frames: make([][]byte, len(b.Frames))}
 	data := make([]byte, 0, size)
 	for i, f := range b.Frames {
 		from := len(data)
@@ -40,7 +41,7 @@ func (s *Store) append(ctx context.Context, l runregistry.Lease, b *runregistry.
 	own := copyBatch(b)
 	own.asked = s.tails.asking(l.Run)
 	unsure := s.tails.unsure(l)
-	for fresh := unsure; ; fresh = true {
+	for fresh := unsure || b.Again; ; fresh = true {
 		e, n, err := s.progress(ctx, l, b.Progress, fresh, unsure)
 		if err != nil {
 			return runregistry.Appended{}, err
@@ -135,8 +136,8 @@ func (ts *tails) unsure(l runregistry.Lease) bool {
 func (s *Store) appendCall(l runregistry.Lease, b *batch, e, n *entry) (*params, error) {
 	p := call(appendScript)
 	p.keys = append(make([]string, 0, 4), s.keys.run(l.Run), s.keys.frames(l.Run))
-	p.args = make([]any, 0, 19+len(b.frames))
-	p.arg(epochText(l.Epoch), uint64(min(b.after, maxPosition)), len(b.frames), safetyMillis, s.verb(), s.keys.channel(l.Run), b.position, flag(n != nil))
+	p.args = make([]any, 0, 20+len(b.frames))
+	p.arg(epochText(l.Epoch), uint64(min(b.after, maxPosition)), len(b.frames), safetyMillis, s.verb(), s.keys.channel(l.Run), b.position, flag(b.again), flag(n != nil))
 	if n != nil {
 		if err := p.change(e, n); err != nil {
 			return nil, err
@@ -166,7 +167,9 @@ func (s *Store) appended(l runregistry.Lease, b *batch, n *entry, r reply) (runr
 	default:
 		return runregistry.Appended{}, outcome(r.word())
 	}
-	done := runregistry.Appended{Last: r.seq(2), Stopping: runregistry.State(r.number(3)) == runregistry.Cancelling}
+	done := runregistry.Appended{
+		Last: r.seq(2), Stopping: runregistry.State(r.number(3)) == runregistry.Cancelling, Revision: uint64(r.number(4)),
+	}
 	if t := s.tails.get(l.Run); t != nil {
 		t.grown(l, b, n, r)
 	}

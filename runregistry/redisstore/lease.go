@@ -62,6 +62,7 @@ func (s *Store) renewed(ctx context.Context, l runregistry.Lease, r reply) runre
 		Stopping: runregistry.State(r.number(2)) == runregistry.Cancelling,
 		Last:     r.seq(3),
 		Readers:  int(r.number(4)) + s.tails.reading(l.Run),
+		Revision: uint64(r.number(6)),
 	}
 }
 

@@ -160,7 +160,7 @@ func (s *Store) lostOwnership(l runregistry.Lease, err error) {
 	switch {
 	case errors.Is(err, runregistry.ErrFenced), errors.Is(err, runregistry.ErrSettled):
 		s.tails.disown(l)
-	case errors.Is(err, runregistry.ErrNoRun):
+	case errors.Is(err, runregistry.ErrNoRun), errors.As(err, new(*runregistry.GapError)):
 		s.tails.doubt(l.Run)
 	}
 }

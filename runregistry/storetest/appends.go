@@ -120,9 +120,10 @@ func appendStopping(f *fixture) {
 			Effect: runregistry.EffectObserved, Usage: &runregistry.Usage{OutputTokens: 7}, State: runregistry.Waiting, Ending: true,
 		},
 	})
-	want(f, "answer", done, runregistry.Appended{Last: 1, Stopping: true})
-	want(f, "answer beyond the log", f.add(l, 5, "six"), runregistry.Appended{Last: 1, Stopping: true})
 	rec := f.load(l.Run)
+	answer := runregistry.Appended{Last: 1, Stopping: true, Revision: rec.Revision}
+	want(f, "answer", done, answer)
+	want(f, "answer beyond the log", f.add(l, 5, "six"), answer)
 	want(f, "effect", rec.Effect, runregistry.EffectObserved)
 	want(f, "usage", rec.Usage.OutputTokens, 7)
 	want(f, "state", rec.State, runregistry.Cancelling)

@@ -322,9 +322,9 @@ func leaseReports(f *pair) {
 		f.Fatalf("got %v and error %v, want 5 renewals", got, err)
 	}
 	f.wantErr("unknown", got[0].Err, runregistry.ErrNoRun)
-	want(f.fixture, "running", got[1], runregistry.Renewal{Last: 2})
+	want(f.fixture, "running", got[1], runregistry.Renewal{Last: 2, Revision: f.load(running.Run).Revision})
 	f.wantErr("ended", got[2].Err, runregistry.ErrSettled)
-	want(f.fixture, "stopped", got[3], runregistry.Renewal{Stopping: true})
+	want(f.fixture, "stopped", got[3], runregistry.Renewal{Stopping: true, Revision: f.load(stopped.Run).Revision})
 	f.wantErr("fenced", got[4].Err, runregistry.ErrFenced)
 	none, err := f.leaser().Renew(f.ctx, nil)
 	want(f.fixture, "renewals of nothing", len(none), 0)

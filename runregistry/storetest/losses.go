@@ -15,6 +15,8 @@ var restoreTests = []sharedTest{
 	{"a run that was taken over comes back too", restoreTakenOver},
 	{"a lost tail is told and can be stored again", restoreTail},
 	{"a lost tail is told to readers", restoreTailReaders},
+	{"a run does not end before its lost tail is stored again", restoreTailFirst},
+	{"a lost tail can be stored again after a Stop", restoreTailStopped},
 	{"a run that is there is left as it is", restoreNotLost},
 	{"a run that another instance took over is not restored", restoreNotMine},
 }
@@ -133,6 +135,38 @@ func restoreTailReaders(f *pair) {
 	f.add(l, 1, "two", "three")
 	got := f.other.next(w, l.Run, 2)
 	want(f.fixture, "frame", string(got[0].Data), "three")
+}
+
+// The frame that ends the log has its number from the end of the run, so that
+// whoever stored more must be able to put it back before.
+func restoreTailFirst(f *pair) {
+	l := f.running()
+	f.add(l, 0, "one", "two")
+	f.server.LoseTail(l.Run, 1)
+	end := &runregistry.Settlement{State: runregistry.Completed, Last: 2}
+	gap, ok := errors.AsType[*runregistry.GapError](first(f.Settle(f.ctx, l, end)))
+	if !ok || gap.Last != 1 {
+		f.Fatalf("got %v, want a gap after 1", gap)
+	}
+	want(f.fixture, "state", f.other.load(l.Run).State, runregistry.Running)
+	f.add(l, 1, "two")
+	rec, err := f.Settle(f.ctx, l, end)
+	f.wantErr("the second try", err, nil)
+	want(f.fixture, "final number", rec.FinalSeq, 3)
+	f.other.wantFrames(l.Run, "one", "two")
+}
+
+// What was stored before the Stop belongs to the run; what came later does not.
+func restoreTailStopped(f *pair) {
+	l := f.running()
+	f.add(l, 0, "one", "two")
+	f.server.LoseTail(l.Run, 1)
+	f.other.stop(l.Run)
+	done := f.send(l, &runregistry.Batch{After: 1, Frames: raw("two"), Again: true})
+	want(f.fixture, "last", done.Last, 2)
+	want(f.fixture, "stopping", done.Stopping, true)
+	want(f.fixture, "last of new frames", f.add(l, 2, "three").Last, 2)
+	f.other.wantFrames(l.Run, "one", "two")
 }
 
 func restoreNotLost(f *pair) {

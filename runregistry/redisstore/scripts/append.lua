@@ -3,7 +3,8 @@
 -- KEYS  run, frames, [upstream's ids]
 -- ARGV  epoch; number of the last frame before the batch; number of frames;
 --       safety (ms); verb; channel; upstream's position after the batch or '';
---       1 with progress: change, upstream; then the frames
+--       1 to put lost frames back; 1 with progress: change, upstream; then the
+--       frames
 -- says  ok, last, state, revision, first, number of frames stored, their time
 --       (ms) | gap, last | settled, last | stale (look again) | queued | fenced
 --       | gone
@@ -12,6 +13,7 @@
 -- unequal.
 local run, frames = key(), key()
 local epoch, after, n, ttl, verb, channel, position = arg(), num(), num(), num(), arg(), arg(), arg()
+local again = arg() == '1'
 local change, upstream
 if arg() == '1' then change, upstream = take_change(), take_upstream() end
 
@@ -22,13 +24,14 @@ if h[1] ~= epoch then return say('fenced') end
 if state >= 5 then return say('settled', int(last)) end
 if state == 1 then return say('queued') end
 if change and h[4] ~= change.was then return say('stale') end
-if state ~= 4 and after > last then return say('gap', int(last)) end
+local open = state ~= 4 or again
+if open and after > last then return say('gap', int(last)) end
 
-if state ~= 4 and position ~= '' then redis.call('HSET', run, 'po', position) end
+if open and position ~= '' then redis.call('HSET', run, 'po', position) end
 
 local stored, grown = 0, tonumber(h[10])
 local parts = {}
-if state ~= 4 and n > last - after then
+if open and n > last - after then
   local held, all, largest = tonumber(h[6]), tonumber(h[11]), tonumber(h[12])
   local begin, size = last - after, 0
   for i = begin + 1, n do

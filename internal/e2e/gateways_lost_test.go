@@ -1,0 +1,225 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
+)
+
+// stored and shown are how many frames of a run the replica has, and how many
+// its readers: a failover loses those between.
+const stored, shown = 5, 10
+
+// losing is a run whose newest frames are lost while its owner lives. It is
+// read at its owner and at another gateway.
+type losing struct {
+	gate    chan struct{}
+	stage   *testkit.Stage
+	frames  []testkit.Pair // all that there will be
+	client  testkit.Client // of the other gateway
+	run     string
+	readers []*testkit.Answer
+	events  [][]testkit.Event
+}
+
+// losingRun starts a run that sends the frames with the gate's leave, the first
+// one without.
+func losingRun(t *testing.T, p *gateways, site, subject string, ask testkit.Ask, frames []string) *losing {
+	t.Helper()
+	l := &losing{gate: make(chan struct{})}
+	script := testkit.Script{testkit.Header("Content-Type", "text/event-stream"), testkit.FlushHeaders()}
+	for i, data := range frames {
+		if i > 0 {
+			script = append(script, testkit.Gate(l.gate))
+		}
+		script = append(script, testkit.Send("data: "+data+"\n\n"))
+		l.frames = append(l.frames, testkit.Pair{"message", data})
+	}
+	l.stage = p.upstream.Stage(append(script, testkit.Gate(l.gate), testkit.End()))
+	owner := p.client(0, site, l.stage).As(subject)
+	l.client = p.client(1, site, l.stage).As(subject)
+	a := owner.Do(t, ask).Want(200)
+	l.run = a.Run()
+	l.readers = []*testkit.Answer{owner.Resume(t, l.run, "").Want(200), l.client.Resume(t, l.run, "").Want(200)}
+	l.events = make([][]testkit.Event, len(l.readers))
+	l.take(t, 1)
+	return l
+}
+
+// take lets everybody read on.
+func (l *losing) take(t *testing.T, n int) {
+	t.Helper()
+	for i, r := range l.readers {
+		l.events[i] = append(l.events[i], r.Take(n)...)
+	}
+}
+
+// grow lets n further frames be sent and read.
+func (l *losing) grow(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		l.gate <- struct{}{}
+	}
+	l.take(t, n)
+}
+
+// whole checks that every reader, and one that comes now, has each of the first
+// n frames once, and one end.
+func (l *losing) whole(t *testing.T, n int, state string) {
+	t.Helper()
+	for i, r := range l.readers {
+		l.check(t, append(l.events[i], r.Rest()...), n, state)
+	}
+	l.check(t, l.client.Resume(t, l.run, "").Want(200).Rest(), n, state)
+	if got := l.stage.Starts(); got != 1 {
+		t.Errorf("got %d upstream calls, want 1", got)
+	}
+}
+
+func (l *losing) check(t *testing.T, events []testkit.Event, n int, state string) {
+	t.Helper()
+	testkit.EndsAs(t, events, state)
+	testkit.CheckIDs(t, l.run, 1, events)
+	wantPairs(t, events, l.frames[:n])
+}
+
+// chatData are chunks of a chat whose text counts, and their end marker.
+func chatData(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = `{"choices":[{"index":0,"delta":{"content":"` + itoa(i+1) + `"}}]}`
+	}
+	all[n-1] = "[DONE]"
+	return all
+}
+
+// countedData is c1, c2 and so on.
+func countedData(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = "c" + itoa(i+1)
+	}
+	return all
+}
+
+// lossyFailover is a failover of several gateways to a replica that lacks what
+// was written last.
+type lossyFailover struct {
+	*gateways
+	master, replica *testkit.Redis
+	promote         func()
+}
+
+// byHand is a failover in which somebody leads the gateways to the replica.
+func byHand(t *testing.T) *lossyFailover {
+	t.Helper()
+	f := &lossyFailover{gateways: startGateways(t, 0, "")}
+	f.master = f.redis
+	f.replica = testkit.StartReplica(t, f.master, "repl-diskless-sync-delay 0")
+	link := testkit.NewLink(t, f.master.Addr())
+	for range 2 {
+		f.all = append(f.all, f.start(t, "redis://"+link.Addr(), "store_grace 60s"))
+	}
+	f.promote = func() {
+		f.replica.Do("REPLICAOF", "NO", "ONE")
+		link.Redirect(f.replica.Addr())
+	}
+	return f
+}
+
+// TestAFailoverThatLosesTheTailLosesNothing: the owners of the runs have it
+// still, and store it again whatever happens next.
+func TestAFailoverThatLosesTheTailLosesNothing(t *testing.T) {
+	t.Parallel()
+	f := byHand(t)
+	start := func(name string, frames int) *losing {
+		l := losingRun(t, f.gateways, siteGeneric, "user-"+name, generate("conv-"+name), countedData(frames))
+		l.grow(t, stored-1)
+		return l
+	}
+	goesOn, silent := start("goes-on", 2*shown), start("silent", 2*shown)
+	endsLater, stopped := start("ends-later", shown), start("stopped", 2*shown)
+	ends := losingRun(t, f.gateways, siteAuto, "user-ends", testkit.Chat("conv-ends", "go"), chatData(shown))
+	ends.grow(t, stored-1)
+	unanswered := f.unanswered(t, countedData(shown))
+	f.replica.CatchUp(f.master)
+	f.replica.FallBehind(f.master)
+	for _, l := range []*losing{goesOn, silent, ends, endsLater, stopped} {
+		l.grow(t, shown-stored)
+	}
+	answered := unanswered.answer(t)
+	answered.grow(t, 1)
+	f.master.Kill()
+	close(ends.gate)
+	ends.stage.Call(t, 1).AwaitEnd(t)
+	f.promote()
+
+	testkit.Eventually(t, "the store is there again", func() bool {
+		return stopped.client.Do(t, stopWithoutWait(stopped.run)).Status < 300
+	})
+	close(endsLater.gate)
+	close(goesOn.gate)
+	ends.whole(t, shown, "completed")
+	if got := ends.client.Snapshot(t, ends.run).Snapshot; got == nil || got.Text != "123456789" || !got.Complete {
+		t.Errorf("the snapshot is %+v, want all of the text", got)
+	}
+	endsLater.whole(t, shown, "completed")
+	goesOn.whole(t, 2*shown, "completed")
+	stopped.whole(t, shown, "cancelled")
+	testkit.Eventually(t, "the tail is stored although nothing new comes", func() bool {
+		rec := silent.client.Snapshot(t, silent.run)
+		return rec.Frames.LastSeq != nil && *rec.Frames.LastSeq == shown
+	})
+	close(silent.gate)
+	silent.whole(t, 2*shown, "completed")
+	close(answered.gate)
+	answered.whole(t, shown, "completed")
+	if rec := answered.client.Snapshot(t, answered.run); rec.Upstream.Status == nil || *rec.Upstream.Status != 200 || rec.Frames.Format != "sse" {
+		t.Errorf("the record has status %v and format %q, want what upstream answered", rec.Upstream.Status, rec.Frames.Format)
+	}
+}
+
+// unanswered is a run that was dispatched and to which upstream has not
+// answered.
+type unanswered struct {
+	losing
+
+	owner testkit.Client
+	head  chan *testkit.Answer
+}
+
+func (f *lossyFailover) unanswered(t *testing.T, frames []string) *unanswered {
+	t.Helper()
+	gate := make(chan struct{})
+	u := &unanswered{losing: losing{gate: gate}, head: make(chan *testkit.Answer, 1)}
+	script := testkit.Script{testkit.Gate(gate), testkit.Header("Content-Type", "text/event-stream"), testkit.FlushHeaders()}
+	for _, data := range frames {
+		script = append(script, testkit.Send("data: "+data+"\n\n"), testkit.Gate(gate))
+		u.frames = append(u.frames, testkit.Pair{"message", data})
+	}
+	u.stage = f.upstream.Stage(append(script, testkit.End()))
+	u.owner, u.client = f.client(0, siteGeneric, u.stage), f.client(1, siteGeneric, u.stage)
+	start := u.owner.Begin(t, generate("conv-unanswered"))
+	go func() {
+		a, _ := start.Head() // without an answer the test ends soon enough
+		u.head <- a
+	}()
+	u.stage.Call(t, 1)
+	return u
+}
+
+// answer lets upstream answer, and everybody read the first frame.
+func (u *unanswered) answer(t *testing.T) *losing {
+	t.Helper()
+	u.gate <- struct{}{}
+	a := <-u.head
+	if a == nil {
+		t.Fatal("the start got no answer")
+	}
+	l := &u.losing
+	l.run = a.Want(200).Run()
+	l.readers = []*testkit.Answer{u.owner.Resume(t, l.run, "").Want(200), l.client.Resume(t, l.run, "").Want(200)}
+	l.events = make([][]testkit.Event, len(l.readers))
+	l.take(t, 1)
+	return l
+}
