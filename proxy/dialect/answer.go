@@ -42,6 +42,7 @@ type call struct {
 	seq       uint64
 	id, name  string
 	arguments clip
+	growing   *growing // where arguments stand that come leaf by leaf
 	resolved  bool
 }
 

@@ -89,9 +89,20 @@ func TestResponsesAgreeWithTheirLastFrame(t *testing.T) {
 		checked++
 		whole := dig(all[0], "response")
 		text, calls, receipts := outputOf(whole)
+		reasoning := ""
+		for _, item := range list(dig(whole, "output")) {
+			for _, part := range append(list(dig(item, "summary")), list(dig(item, "content"))...) {
+				if str(dig(item, "type")) == "reasoning" {
+					reasoning += str(dig(part, "text"))
+				}
+			}
+		}
 		snap := fold(d, d.Kind, frames[:last])
 		if digestOf(snap.Text) != digestOf(text) {
 			t.Errorf("%s: got text %v, want %v", name, digestOf(snap.Text), digestOf(text))
+		}
+		if got := optional(snap.Reasoning); digestOf(got) != digestOf(reasoning) {
+			t.Errorf("%s: got reasoning %v, want %v", name, digestOf(got), digestOf(reasoning))
 		}
 		var gotCalls, gotReceipts []string
 		for _, c := range snap.Unresolved {

@@ -58,13 +58,13 @@ func isCandidates(f *frame.Frame) bool {
 		(doc.Get("usageMetadata").Exists() || doc.Get("modelVersion").Exists())
 }
 
-const (
-	geminiFinish = "candidates.0.finishReason"
-	geminiBlock  = "promptFeedback.blockReason"
-)
+const geminiBlock = "promptFeedback.blockReason"
+
+func candidate0(doc gjson.Result) gjson.Result { return numbered0(doc.Get("candidates")) }
 
 func readCandidate(r *reader, doc gjson.Result, out *Facts) {
-	switch word := doc.Get(geminiFinish).Str; {
+	candidate := candidate0(doc)
+	switch word := candidate.Get("finishReason").Str; {
 	case doc.Get(geminiBlock).Str != "":
 		r.conclude(meansFiltered, out)
 	case strings.HasPrefix(word, "IMAGE_"):
@@ -76,18 +76,47 @@ func readCandidate(r *reader, doc gjson.Result, out *Facts) {
 		last.whole = true
 		r.count(&last, doc, out)
 	}
-	if doc.Get("candidates.0.content.parts.#.codeExecutionResult.outcome").Get("0").Exists() {
-		out.Observed, out.ToolName = true, geminiCode
+	each(candidate.Get("content.parts"), func(part gjson.Result) { readPart(r, part, out) })
+	if isSearch(candidate) && r.names[geminiHosted] == "" {
+		r.remember(geminiHosted, geminiSearch)
+		out.Observed, out.ToolName = true, geminiSearch
 	}
 }
 
-// geminiCode is the name of the tool that runs code.
-const geminiCode = "code_execution"
+func readPart(r *reader, part gjson.Result, out *Facts) {
+	if part.Get("codeExecutionResult.outcome").Exists() {
+		out.Observed, out.ToolName = true, geminiCode
+	}
+	if ran := part.Get("toolResponse"); ran.IsObject() {
+		r.remember(geminiHosted, geminiSearch)
+		out.Observed, out.ToolName = true, kept(ran.Get("toolType").Str)
+	}
+}
+
+// The names of tools that Gemini runs: code, and a search of which older models
+// only tell what it found.
+const (
+	geminiCode   = "code_execution"
+	geminiSearch = "google_search"
+	// geminiHosted notes that a search is known of.
+	geminiHosted = "hosted"
+)
+
+func isSearch(candidate gjson.Result) bool {
+	return candidate.Get("groundingMetadata.webSearchQueries.0").Exists()
+}
 
 func foldCandidate(a *answer, doc gjson.Result) {
-	each(doc.Get("candidates.0.content.parts"), func(part gjson.Result) { foldPart(a, part) })
-	if word := (paths{geminiFinish, geminiBlock}).text(doc); word != "" {
+	candidate := candidate0(doc)
+	each(candidate.Get("content.parts"), func(part gjson.Result) { foldPart(a, part) })
+	if word := candidate.Get("finishReason").Str; word != "" {
 		a.finish = kept(word)
+	} else if word := doc.Get(geminiBlock).Str; word != "" {
+		a.finish = kept(word)
+	}
+	if isSearch(candidate) && a.message != geminiHosted {
+		a.message = geminiHosted
+		a.resolve("", geminiSearch, false, candidate.Get("groundingMetadata.groundingChunks"))
 	}
 }
 
@@ -108,21 +137,40 @@ func foldPart(a *answer, part gjson.Result) {
 	if ran := part.Get("codeExecutionResult"); ran.IsObject() {
 		a.resolve(geminiCode, geminiCode, ran.Get("outcome").Str != "OUTCOME_OK", ran.Get("output"))
 	}
+	if call := part.Get("toolCall"); call.IsObject() {
+		id := call.Get("id").Str
+		a.open(id, id, call.Get("toolType").Str).arguments.add(valueText(call.Get("args")))
+	}
+	if ran := part.Get("toolResponse"); ran.IsObject() {
+		a.message = geminiHosted
+		a.resolve(ran.Get("id").Str, ran.Get("toolType").Str, false, ran.Get("response"))
+	}
 }
 
-// foldGeminiCall: a call comes whole, or (Vertex) its first piece names it and
-// further ones add to it.
+// foldGeminiCall: a call comes whole, or (Vertex) its first piece names it,
+// further ones add to it, and one that does not go on ends it.
 func foldGeminiCall(a *answer, f gjson.Result) {
+	continues := f.Get("willContinue").Bool()
 	if f.Get("name").Str != "" {
 		c := &a.calls[a.begin("")]
 		c.id, c.name = kept(f.Get("id").Str), kept(f.Get("name").Str)
+		if continues {
+			c.growing = new(growing)
+		}
 	}
 	if len(a.calls) == 0 {
 		return
 	}
 	c := &a.calls[len(a.calls)-1]
 	c.arguments.add(valueText(f.Get("args")))
-	c.arguments.add(valueText(f.Get("partialArgs")))
+	if c.growing == nil {
+		return
+	}
+	each(f.Get("partialArgs"), func(leaf gjson.Result) { c.growing.add(&c.arguments, leaf) })
+	if !continues {
+		c.growing.end(&c.arguments)
+		c.growing = nil
+	}
 }
 
 // geminiStatus is the status of each failure: code and name.

@@ -89,8 +89,11 @@ func isUnnamedChunk(f *frame.Frame) bool {
 }
 
 // choice0 returns the choice that is the answer.
-func choice0(doc gjson.Result) (first gjson.Result) {
-	each(doc.Get("choices"), func(c gjson.Result) {
+func choice0(doc gjson.Result) gjson.Result { return numbered0(doc.Get("choices")) }
+
+// numbered0 returns the first of several alternatives, which need not be there.
+func numbered0(alternatives gjson.Result) (first gjson.Result) {
+	each(alternatives, func(c gjson.Result) {
 		if !first.Exists() && c.Get("index").Int() == 0 {
 			first = c
 		}

@@ -41,14 +41,14 @@ var openAIResponses = spec{
 		"response.output_item.done":              {fold: foldItemDone, read: readItemDone},
 
 		"response.completed":  responseEnded(rule{read: readWhole, fold: foldWhole}),
-		"response.incomplete": responseEnded(rule{finish: paths{"response.incomplete_details.reason", "response.status"}, fold: foldWhole}),
+		"response.incomplete": responseEnded(rule{finish: responseWord, fold: foldWhole}),
 		"response.failed":     responseEnded(rule{fail: paths{"response.error"}, fold: foldWhole}),
 		"response.cancelled":  responseEnded(rule{settles: meansStopped, fold: foldWhole}),
 		"error":               {fail: paths{"error", ""}, end: true},
 	},
 	words: map[string]meaning{
 		"max_output_tokens": meansCut, "max_tokens": meansCut, "content_filter": meansFiltered,
-		"cancelled": meansStopped,
+		"cancelled": meansStopped, "failed": meansFailed,
 	},
 }.dialect()
 
@@ -98,12 +98,24 @@ func isBareError(f *frame.Frame) bool {
 	return string(f.Event) == "error" || gjson.GetBytes(f.Data, "type").Str == "error"
 }
 
+// readWhole reads from the last frame what pieces may not have told, and its
+// status: some backends name every last frame completed.
 func readWhole(r *reader, doc gjson.Result, out *Facts) {
 	if doc.Get(`response.output.#(type=="mcp_approval_request")`).Exists() {
 		r.asking = max(r.asking, 1)
 	}
-	r.conclude(r.ordinaryEnd(), out)
+	if doc.Get(`response.output.#.content.#(type=="refusal").type|0`).Exists() {
+		r.refused = true
+	}
+	if word := responseWord.text(doc); word != "completed" {
+		r.finish(word, out)
+	} else {
+		r.conclude(r.ordinaryEnd(), out)
+	}
 }
+
+// responseWord is how a response ended.
+var responseWord = paths{"response.incomplete_details.reason", "response.status"}
 
 func readItem(r *reader, doc gjson.Result, _ *Facts) {
 	item := doc.Get("item")
@@ -196,15 +208,25 @@ func foldWhole(a *answer, doc gjson.Result) {
 	if len(whole.bytes) > 0 {
 		a.text = whole
 	}
-	if a.finish != "" || doc.Get("response.status").Str != "completed" {
-		return
+	switch word := responseWord.text(doc); {
+	case word == "failed":
+		a.fail(errorOf(doc.Get("response.error"), false))
+	case a.finish != "":
+	case word == "completed":
+		a.finish = a.ordinaryWord()
+	default:
+		a.finish = kept(word)
 	}
-	a.finish = "stop"
+}
+
+// ordinaryWord is why an answer ended whose dialect has no word for it.
+func (a *answer) ordinaryWord() string {
 	for i := range a.calls {
 		if !a.calls[i].resolved {
-			a.finish = "tool_calls"
+			return "tool_calls"
 		}
 	}
+	return "stop"
 }
 
 // responsesFailure has the error twice, as the specification has it and as
