@@ -13,7 +13,7 @@ import (
 )
 
 // folders are all folders of scripts.
-var folders = []*npm.Folder{mcpSDK, openAI, anthropic, gemini, cohere, ollama, replicate}
+var folders = []*npm.Folder{mcpSDK, openAI, anthropic, gemini, cohere, ollama, replicate, aiSDK}
 
 func TestMain(m *testing.M) {
 	os.Exit(testkit.Main(m, func() error {

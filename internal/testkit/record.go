@@ -54,13 +54,22 @@ type Record struct {
 
 // Snapshot is the folded answer of a [Record].
 type Snapshot struct {
-	Complete     bool    `json:"complete"`
-	Truncated    bool    `json:"truncated"`
-	Text         string  `json:"text"`
-	Reasoning    *string `json:"reasoning"`
-	FinishReason *string `json:"finish_reason"`
+	Complete     bool      `json:"complete"`
+	Truncated    bool      `json:"truncated"`
+	Text         string    `json:"text"`
+	Reasoning    *string   `json:"reasoning"`
+	FinishReason *string   `json:"finish_reason"`
+	ToolReceipts []Receipt `json:"tool_receipts"`
 	// Unresolved are tool calls without a result.
 	Unresolved []ToolCall `json:"unresolved"`
+}
+
+// Receipt is what came of a tool call in a [Snapshot].
+type Receipt struct {
+	CallID string `json:"call_id"`
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	Result string `json:"result"`
 }
 
 // ToolCall is a call of a tool in a [Snapshot].

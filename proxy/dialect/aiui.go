@@ -9,7 +9,9 @@ import (
 // aiUI is the UI message stream of the AI SDK (versions 5 and later). A stream
 // that was merged from several may have several finish parts, and what an
 // application does when it has finished comes after them: only [DONE] is the
-// end. An error part does not end it either.
+// end. An error part does not end it either. It has no place for usage but the
+// metadata of the message, which the application fills: totalUsage is the name
+// that the SDK's documentation gives it there.
 var aiUI = spec{
 	Dialect: Dialect{
 		Name: "ai-ui-v1", Kind: frame.SSE, Wire: sseWire,
@@ -33,12 +35,17 @@ var aiUI = spec{
 		// Only the server itself can answer inside its own stream.
 		"tool-approval-response": {read: readAnswer},
 		"error":                  {fail: paths{"errorText"}},
+		"message-metadata":       {usage: aiUsage},
 		"abort":                  {settles: meansStopped},
-		"finish":                 {finish: paths{"finishReason"}, read: readFinish, is: "message.completed"},
+		"finish":                 {finish: paths{"finishReason"}, usage: aiUsage, read: readFinish, is: "message.completed"},
 		"[DONE]":                 {end: true, bare: true},
 	},
 	words: aiWords,
 }.dialect()
+
+var aiUsage = &usage{
+	input: []string{"messageMetadata.totalUsage.inputTokens"}, output: []string{"messageMetadata.totalUsage.outputTokens"}, whole: true,
+}
 
 // aiWords are the finish reasons of the AI SDK.
 var aiWords = map[string]meaning{
