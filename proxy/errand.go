@@ -74,6 +74,15 @@ func (b *bearings) status(way *Way) (*errand, error) {
 	return b.errand(way, func(c *dialect.Calls) *dialect.ControlCall { return c.Status })
 }
 
+// pause is the call that asks whether a completed run waits for input. A
+// configured call for the status has told that already.
+func (b *bearings) pause(way *Way) (*errand, error) {
+	if way.configured() {
+		return nil, errNoWay
+	}
+	return b.errand(way, func(c *dialect.Calls) *dialect.ControlCall { return c.Pause })
+}
+
 // steer is the call that brings the run further input, without the input.
 func (b *bearings) steer(way *Way) (*errand, error) {
 	return b.errand(way, func(*dialect.Calls) *dialect.ControlCall { return nil })
@@ -138,6 +147,9 @@ func (b *bearings) errand(way *Way, which func(*dialect.Calls) *dialect.ControlC
 	}
 	own, values := which(calls), b.values(vars)
 	target, err := expand(own.Path, values)
+	if errors.Is(err, errUnknownVariable) && b.upstream != "" {
+		return nil, errNoWay // who names a run names its thread with it, or never
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,11 @@ func TestEachDialectsCancelCall(t *testing.T) {
 			t.Errorf("%s %s: got %+v, %v, want %s %s", c.dialect, c.path, e, err, c.want, c.sent)
 			continue
 		}
-		b.upstream, b.thread = "", ""
+		b.thread = ""
+		if _, err := b.cancel(&Way{}); err != nil && !errors.Is(err, errNoWay) {
+			t.Errorf("%s %s without a thread: got %v, want that it does not wait for one", c.dialect, c.path, err)
+		}
+		b.upstream = ""
 		if _, err := b.cancel(&Way{}); err != nil && !errors.Is(err, errUnknownVariable) {
 			t.Errorf("%s %s without ids: got %v, want that it waits", c.dialect, c.path, err)
 		}

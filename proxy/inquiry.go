@@ -37,7 +37,7 @@ func (p *pump) inquire(end ending) {
 			p.log.Warn("upstream did not tell how the run ended", logRun(p.lease.Run), logError(err))
 			return
 		case standing != dialect.StandingRunning:
-			p.stand(standing)
+			p.stand(p.refine(standing))
 			return
 		}
 		again := time.NewTimer(wait)
@@ -67,6 +67,21 @@ func (p *pump) inquiry(end ending) *errand {
 	}
 	p.inquiring = true
 	return e
+}
+
+// refine asks of a run that has completed whether it only waits for somebody's
+// input, where the backend tells that elsewhere.
+func (p *pump) refine(s dialect.Standing) dialect.Standing {
+	p.mu.Lock()
+	e, err := p.bearings.pause(&p.cfg.Status)
+	p.mu.Unlock()
+	if s != dialect.StandingCompleted || err != nil {
+		return s
+	}
+	if more, err := p.ask(e); err == nil && more == dialect.StandingPaused {
+		return more
+	}
+	return s
 }
 
 var errUntold = errors.New("answer tells no status")

@@ -17,10 +17,18 @@ import (
 // silentGraph is a LangGraph server whose streams just end; words are what its
 // status calls say one after the other, the last for all further ones.
 func silentGraph(asked *atomic.Int64, frames string, words ...string) backend {
+	return silentGraphOn("idle", asked, frames, words...)
+}
+
+// silentGraphOn is silentGraph with a thread that stands in some way.
+func silentGraphOn(thread string, asked *atomic.Int64, frames string, words ...string) backend {
 	return func(_ int, w http.ResponseWriter, r *http.Request) error {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/cancel"):
 			w.WriteHeader(http.StatusAccepted)
+		case r.Method == http.MethodGet && r.URL.Path == "/base/threads/t1":
+			w.Header().Set("Content-Type", "application/json")
+			io.WriteString(w, `{"thread_id":"t1","status":"`+thread+`"}`) //nolint:errcheck // nobody waits for it
 		case r.Method == http.MethodGet && r.URL.Path == "/base/threads/t1/runs/r1":
 			n := int(asked.Add(1))
 			word := words[min(n, len(words))-1]
@@ -68,6 +76,22 @@ func TestASilentEndIsAskedAbout(t *testing.T) {
 					t.Errorf("got %s, %q after %d questions", rec.State, rec.Reason(), asked.Load())
 				}
 			})
+		})
+	}
+}
+
+// TestAGraphThatAskedInSilence: where no frame tells, the thread does.
+func TestAGraphThatAskedInSilence(t *testing.T) {
+	for thread, want := range map[string][2]string{
+		"interrupted": {"completed", "input_required"}, "busy": {"completed", ""}, "error": {"completed", ""}, "unheard of": {"completed", ""},
+	} {
+		inBubble(t, func(t *testing.T) {
+			var asked atomic.Int64
+			s := newSite(t, silentGraphOn(thread, &asked, "", "success"))
+			rec := s.Snapshot(t, s.ran(t, graphStart))
+			if got := [2]string{rec.State, rec.Reason()}; got != want {
+				t.Errorf("on a thread that is %s: got %v, want %v", thread, got, want)
+			}
 		})
 	}
 }

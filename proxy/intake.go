@@ -47,7 +47,6 @@ func (p *pump) answer(status int) {
 	p.cutter = frame.New(kind, p.cfg.Limits.Frame)
 	p.sink = frame.Sink{Frame: p.take}
 	p.learnUpstreamID(dialect.RunIDFromHeader(p.header))
-	p.prepareJoin()
 	p.note(func(pr *runregistry.Progress) {
 		pr.Response = p.response()
 		pr.Format = formatOf(kind, p.header)
@@ -60,6 +59,7 @@ func (p *pump) answer(status int) {
 	if id := dialect.ConversationFromHeader(p.header); id != "" {
 		p.bind(id)
 	}
+	p.prepareJoin()
 	p.armWatchdog()
 }
 

@@ -13,7 +13,17 @@ import (
 )
 
 // folders are all folders of scripts.
-var folders = []*npm.Folder{mcpSDK, openAI, anthropic, gemini, cohere, ollama, replicate, aiSDK}
+var folders = []*npm.Folder{
+	aiSDK,
+	anthropic,
+	cohere,
+	gemini,
+	langGraph,
+	mcpSDK,
+	ollama,
+	openAI,
+	replicate,
+}
 
 func TestMain(m *testing.M) {
 	os.Exit(testkit.Main(m, func() error {

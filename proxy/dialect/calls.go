@@ -20,6 +20,9 @@ type Calls struct {
 	// Cancel stops the run, Status tells how it stands, and Join is answered by
 	// the rest of its stream. Nil where the backend has no such call.
 	Cancel, Status, Join *ControlCall
+	// Pause tells of a run that Status calls completed whether it waits for
+	// somebody's input; nil where Status tells that, too.
+	Pause *ControlCall
 	// bulk is another call by which clients stop such runs, many at once.
 	bulk *ControlCall
 }
@@ -134,7 +137,7 @@ func Remember(path string, body []byte) (o Origin, ok bool) {
 
 // keep remembers the members of the body that an entry names.
 func (o *Origin) keep(c *Calls, body []byte) {
-	names := requested(c.Cancel, c.Status, c.Join)
+	names := requested(c.Cancel, c.Status, c.Pause, c.Join)
 	if c.when.path != "" {
 		names = append(names, c.when.path)
 	}

@@ -43,8 +43,8 @@ var langGraph = spec{
 // langGraphCalls: a run without a thread of its own is addressed by the thread
 // that the server made for it, which the answer's header names.
 var langGraphCalls = []Calls{
-	{start: "/threads/{thread}/runs/stream", bulk: langGraphBulk, Cancel: langGraphCancel("{thread}"), Status: langGraphStatus("{thread}"), Join: langGraphJoin("{thread}")},
-	{start: "/runs/stream", Cancel: langGraphCancel("{upstream_conversation_id}"), Status: langGraphStatus("{upstream_conversation_id}"), Join: langGraphJoin("{upstream_conversation_id}")},
+	{start: "/threads/{thread}/runs/stream", bulk: langGraphBulk, Cancel: langGraphCancel("{thread}"), Status: langGraphStatus("{thread}"), Pause: langGraphPause("{thread}"), Join: langGraphJoin("{thread}")},
+	{start: "/runs/stream", Cancel: langGraphCancel("{upstream_conversation_id}"), Status: langGraphStatus("{upstream_conversation_id}"), Pause: langGraphPause("{upstream_conversation_id}"), Join: langGraphJoin("{upstream_conversation_id}")},
 }
 
 // langGraphBulk is the call for several runs by their names. One that names a
@@ -74,6 +74,17 @@ func langGraphStatus(thread string) *ControlCall {
 		words: map[string]Standing{
 			"pending": StandingRunning, "running": StandingRunning, "success": StandingCompleted,
 			"error": StandingFailed, "timeout": StandingFailed, "interrupted": StandingCancelled,
+		},
+	}
+}
+
+// langGraphPause: a run whose graph asks for something is a success, and its
+// thread is interrupted. Its stream tells only in some modes.
+func langGraphPause(thread string) *ControlCall {
+	return &ControlCall{
+		Method: "GET", Path: "{prefix}/threads/" + thread, state: paths{"status"},
+		words: map[string]Standing{
+			"interrupted": StandingPaused, "idle": StandingCompleted, "busy": StandingRunning, "error": StandingFailed,
 		},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
 )
@@ -69,8 +70,9 @@ func (f *Folder) Remove() {
 
 // Script is a program of such a folder that is running.
 type Script struct {
-	in  io.WriteCloser
-	out *bufio.Reader
+	process *os.Process
+	in      io.WriteCloser
+	out     *bufio.Reader
 }
 
 // Run starts a script, which is killed with the test at the latest. What it
@@ -91,17 +93,28 @@ func (f *Folder) Run(t testing.TB, name string, args ...string) *Script {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.out = bufio.NewReader(out)
+	s.process, s.out = cmd.Process, bufio.NewReader(out)
 	t.Cleanup(func() { _ = cmd.Wait() }) // killed: the context of a test ends before
 	return s
 }
 
-// Line is the next line that the script prints.
+// Kill ends the script at once, as kill -9 does.
+func (s *Script) Kill(t testing.TB) {
+	t.Helper()
+	if err := s.process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Line is the next line that the script prints. One that prints nothing for
+// long is killed.
 func (s *Script) Line(t testing.TB) string {
 	t.Helper()
+	late := time.AfterFunc(2*testkit.Patience, func() { _ = s.process.Kill() })
+	defer late.Stop()
 	line, err := s.out.ReadString('\n')
 	if err != nil {
-		t.Fatalf("script ended after %q: %v", line, err)
+		t.Fatalf("script ended, or printed nothing for %v, after %q: %v", 2*testkit.Patience, line, err)
 	}
 	return line[:len(line)-1]
 }
