@@ -16,7 +16,8 @@ import (
 )
 
 // keepsPromises runs everything that needs no bubble against servers that hold
-// data, with options that find them.
+// data, with options that find them. Its tests mostly wait, so that the kinds
+// are tested side by side, each on servers of its own.
 func keepsPromises(t *testing.T, servers []*testkit.Redis, o redisstore.Options) {
 	t.Helper()
 	p := &probe{t: t}
@@ -34,16 +35,19 @@ func keepsPromises(t *testing.T, servers []*testkit.Redis, o redisstore.Options)
 }
 
 func TestPromisesHoldOnOneServer(t *testing.T) {
+	t.Parallel()
 	r := testkit.StartRedis(t)
 	keepsPromises(t, []*testkit.Redis{r}, redisstore.Options{Addrs: []string{r.Addr()}})
 }
 
 func TestPromisesHoldBehindSentinel(t *testing.T) {
+	t.Parallel()
 	s := testkit.StartRedisSentinel(t)
 	keepsPromises(t, []*testkit.Redis{s.Master}, redisstore.Options{Addrs: s.Addrs(), Sentinel: "mymaster", Wait: 1})
 }
 
 func TestPromisesHoldInCluster(t *testing.T) {
+	t.Parallel()
 	c := testkit.StartRedisCluster(t)
 	keepsPromises(t, c.Masters, redisstore.Options{Addrs: c.Addrs()})
 }
@@ -63,6 +67,7 @@ func documentedUser(t *testing.T) string {
 }
 
 func TestPromisesHoldForTheDocumentedUser(t *testing.T) {
+	t.Parallel()
 	r := testkit.StartRedis(t, documentedUser(t))
 	user := func() (string, string, error) { return "agent-runs", "secret", nil }
 	keepsPromises(t, []*testkit.Redis{r}, redisstore.Options{Addrs: []string{r.Addr()}, Credentials: user})
@@ -76,6 +81,7 @@ func TestPromisesHoldForTheDocumentedUser(t *testing.T) {
 }
 
 func TestPromisesHoldInClusterForTheDocumentedUser(t *testing.T) {
+	t.Parallel()
 	c := testkit.StartRedisCluster(t, documentedUser(t))
 	user := func() (string, string, error) { return "agent-runs", "secret", nil }
 	keepsPromises(t, c.Masters, redisstore.Options{Addrs: c.Addrs(), Credentials: user})
