@@ -159,7 +159,7 @@ func (g *Guard) allowsRole(m *member, is privilege) bool {
 	switch {
 	case is&asSystem != 0 && !m.null && !g.has("system"), is&asAnswer != 0 && !m.null && !g.has("tool"):
 		return false
-	case is&asRole != 0 && !(m.text && g.has(m.value)):
+	case is&asRole != 0 && (!m.text || !g.has(m.value)):
 		return false
 	case is&asType != 0 && m.text && !slices.Contains(noRoles, m.value) && !g.has(m.value):
 		return false

@@ -118,7 +118,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, err error) erro
 		return nil //nolint:nilerr // the client left: there is nobody to answer
 	}
 	p := problemOf(err)
-	h.deps.Metrics.refused(p.Code)
+	h.deps.Metrics.refused(p)
 	if p.Status() >= http.StatusInternalServerError {
 		h.deps.Log.Warn("request was not served", logCode(p.Code), logError(err))
 	}

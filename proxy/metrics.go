@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/caddy-agent-runs/caddy-agent-runs/authz"
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 )
 
@@ -24,6 +25,7 @@ const (
 	metricRepeats      = "caddy_agent_runs_repeats_total"
 	metricStops        = "caddy_agent_runs_stops_total"
 	metricRefusals     = "caddy_agent_runs_refusals_total"
+	metricUnproven     = "caddy_agent_runs_auth_failures_total"
 	metricInputTokens  = "caddy_agent_runs_input_tokens_total"
 	metricOutputTokens = "caddy_agent_runs_output_tokens_total"
 	metricReaped       = "caddy_agent_runs_reaped_total"
@@ -48,6 +50,7 @@ type Metrics struct {
 	repeats      *prometheus.CounterVec
 	stops        *prometheus.CounterVec
 	refusals     *prometheus.CounterVec
+	unproven     *prometheus.CounterVec
 	inputTokens  prometheus.Counter
 	outputTokens prometheus.Counter
 	reaped       prometheus.Counter
@@ -72,6 +75,7 @@ func NewMetrics() *Metrics {
 		repeats:      counters(metricRepeats, "Starts that attached to an existing run, by what matched.", "match"),
 		stops:        counters(metricStops, "Stops, by outcome.", "outcome"),
 		refusals:     counters(metricRefusals, "Requests answered with a problem, by code.", "code"),
+		unproven:     counters(metricUnproven, "Requests refused for what they came with as credentials, by reason.", "reason"),
 		inputTokens:  counter(metricInputTokens, "Input tokens that backends reported."),
 		outputTokens: counter(metricOutputTokens, "Output tokens that backends reported."),
 		reaped:       counter(metricReaped, "Runs of dead owners that this process settled."),
@@ -114,7 +118,7 @@ func (m *Metrics) Register(r prometheus.Registerer) error {
 func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.started, m.finished, m.active, m.readers, m.frames, m.frameBytes, m.firstFrame, m.duration,
-		m.resumes, m.repeats, m.stops, m.refusals, m.inputTokens, m.outputTokens,
+		m.resumes, m.repeats, m.stops, m.refusals, m.unproven, m.inputTokens, m.outputTokens,
 		m.reaped, m.repaired, m.restored, m.reattached, m.storeErrors,
 	}
 }
@@ -162,7 +166,15 @@ func (m *Metrics) stopped(r *runregistry.Record) {
 	m.stops.WithLabelValues(string(outcome)).Inc()
 }
 
-func (m *Metrics) refused(c code)        { m.refusals.WithLabelValues(string(c)).Inc() }
+// refused also counts why credentials were not good, which the answer does not
+// tell.
+func (m *Metrics) refused(p *Problem) {
+	m.refusals.WithLabelValues(string(p.Code)).Inc()
+	if reason := authz.Reason(p.Err); reason != "" {
+		m.unproven.WithLabelValues(reason).Inc()
+	}
+}
+
 func (m *Metrics) readerCame()           { m.readers.Inc() }
 func (m *Metrics) readerLeft()           { m.readers.Dec() }
 func (m *Metrics) resumed(result string) { m.resumes.WithLabelValues(result).Inc() }

@@ -91,6 +91,7 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 		s.Stop(t, held.Run())
 		s.Stop(t, run)
 		s.Do(t, testkit.Ask{Path: "/_runs/run_x"}).Want(http.StatusNotFound)
+		s.As("").Do(t, testkit.Ask{Path: "/_runs/run_x"}).Want(http.StatusUnauthorized)
 		s.Resume(t, run, "").Rest()
 		s.Resume(t, run, testkit.Cursor(run, 4)).Want(http.StatusNoContent)
 		for _, c := range []struct {
@@ -107,6 +108,8 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 			{"caddy_agent_runs_stops_total", []string{"outcome=cancelled_after_effect"}, 1},
 			{"caddy_agent_runs_stops_total", []string{"outcome=already_terminal"}, 1},
 			{"caddy_agent_runs_refusals_total", []string{"code=run_not_found"}, 1},
+			{"caddy_agent_runs_refusals_total", []string{"code=token_invalid"}, 1},
+			{"caddy_agent_runs_auth_failures_total", []string{"reason=credentials"}, 1},
 			{"caddy_agent_runs_resumes_total", nil, 2},
 		} {
 			if got := s.count(t, c.name, c.labels...); got != c.want {

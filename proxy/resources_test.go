@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
-	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry/faultstore"
 )
 
 // TestNobodyLearnsWhichRunsExist: for an unknown, a foreign, a deleted and a
@@ -39,14 +38,14 @@ func TestNobodyLearnsWhichRunsExist(t *testing.T) {
 		} {
 			answers := map[string]string{}
 			for name, id := range ids {
-				before := faults.Calls(faultstore.Any)
+				before := faults.AllCalls()
 				a := s.Do(t, testkit.Ask{Method: res.method, Path: "/_runs/" + id + res.sub})
 				if a.Status != http.StatusNotFound {
 					t.Errorf("%s %s of an %s run: got %d, want 404", res.method, res.sub, name, a.Status)
 				}
 				var head strings.Builder
 				_ = a.Header.Write(&head) // a builder takes everything
-				answers[head.String()+string(a.Body())+" after "+itoa(faults.Calls(faultstore.Any)-before)] = name
+				answers[head.String()+string(a.Body())+" after"+callsSince(faults, before)] = name
 			}
 			if len(answers) != 1 {
 				t.Errorf("%s %s: got %d different answers:\n%s", res.method, res.sub, len(answers), strings.Join(slices.Collect(maps.Keys(answers)), "\n"))

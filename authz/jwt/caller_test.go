@@ -161,6 +161,9 @@ func TestNobodyIsToldWhy(t *testing.T) {
 		if !errors.Is(err, authz.ErrBadCredentials) || strings.Contains(err.Error()+log.String(), "c4n4ry") || !strings.Contains(log.String(), "reason="+reason+"\n") {
 			t.Errorf("%s: got %v and log %q, want the reason and nothing of the token", reason, err, log.String())
 		}
+		if got := authz.Reason(err); got != reason {
+			t.Errorf("%s: got reason %q to count", reason, got)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@
 //     extensions, encryption, nesting, a sender's constraint, members that stand
 //     twice, text that is not UTF-8, a subject or tenant that is not a name.
 //  4. All that is wrong with tokens is one answer. The reason is logged for
-//     debugging, as one of a few words, and never a part of a token.
+//     debugging, and counted: one of a few words, and never a part of a token.
 //  5. Tokens of one request that are good have one subject, or it is refused.
 //  6. Without the keys of an issuer nobody is let in, and nobody is told that
 //     their token is bad: that is authz.ErrUnavailable.
@@ -39,6 +39,7 @@ type Identity struct {
 var (
 	_ authz.Identity    = (*Identity)(nil)
 	_ authz.TokenBearer = (*Identity)(nil)
+	_ authz.Reasoned    = refusalError("")
 )
 
 // New returns the identity of a site that trusts these issuers, or what makes
@@ -133,6 +134,9 @@ const (
 
 // Error implements error.
 func (r refusalError) Error() string { return "token was refused: " + string(r) }
+
+// Reason implements [authz.Reasoned].
+func (r refusalError) Reason() string { return string(r) }
 
 // Is reports whether target is what all refusals are.
 func (refusalError) Is(target error) bool { return target == authz.ErrBadCredentials }

@@ -2,6 +2,7 @@ package faultstore
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
@@ -92,6 +93,13 @@ func (s *Store) Calls(c Call) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[c]
+}
+
+// AllCalls returns how often each call was made so far; [Any] counts all.
+func (s *Store) AllCalls() map[Call]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.calls)
 }
 
 // arrive counts a call and returns what it meets.
