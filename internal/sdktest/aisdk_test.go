@@ -39,7 +39,13 @@ func eachVersion(t *testing.T, test func(t *testing.T, p *pair), options ...stri
 
 func newPair(t *testing.T, version string, options ...string) *pair {
 	t.Helper()
-	p := &pair{version: version, server: aiSDK.Run(t, "server.mjs", version)}
+	return pairOf(t, aiSDK.Run(t, "server.mjs", version), version, options...)
+}
+
+// pairOf puts a gateway in front of a server, which prints its port first.
+func pairOf(t *testing.T, server *npm.Script, version string, options ...string) *pair {
+	t.Helper()
+	p := &pair{version: version, server: server}
 	addr := "127.0.0.1:" + p.server.Line(t)
 	p.direct = "http://" + addr
 	p.gateway = testkit.Start(t, testkit.Setup{Sites: map[string]string{"": testkit.Site(addr, append([]string{"start POST /api/chat"}, options...)...)}})

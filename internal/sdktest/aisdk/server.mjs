@@ -3,25 +3,12 @@
 // the first piece it waits for a line: "go" lets it end, "fail" makes the
 // model fail, "die" resets the connection. It prints its port, each request
 // that reaches it, and what it is told of an abort.
-import { createServer } from "node:http";
-import { createInterface } from "node:readline";
-import { Readable } from "node:stream";
 import { z } from "zod";
+import { say, serve, told } from "./played.mjs";
 
 const [version] = process.argv.slice(2);
 const { streamText, tool, stepCountIs, convertToModelMessages, createUIMessageStreamResponse, toUIMessageStream } = await import("ai" + version);
 const { MockLanguageModelV2, MockLanguageModelV4, convertArrayToReadableStream } = await import(`ai${version}/test`);
-
-const say = (line) => process.stdout.write(line + "\n");
-const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
-
-// told is the next line, or fails with the signal; the line is then another's.
-let awaited;
-const told = async (signal) => {
-  awaited ??= lines.next().finally(() => (awaited = undefined));
-  const aborted = new Promise((_, fail) => signal.addEventListener("abort", () => fail(signal.reason)));
-  return (await Promise.race([awaited, aborted])).value;
-};
 
 // What an end looks like is all in which the two versions of models differ.
 const ends = {
@@ -61,7 +48,7 @@ async function* answer(signal, hangUp) {
   yield end("stop", 20, 7);
 }
 
-async function respond(body, signal, hangUp) {
+serve(async (body, signal, hangUp) => {
   let step = 0;
   const Model = MockLanguageModelV4 ?? MockLanguageModelV2;
   const result = streamText({
@@ -87,19 +74,4 @@ async function respond(body, signal, hangUp) {
   return version === "5"
     ? result.toUIMessageStreamResponse(options)
     : createUIMessageStreamResponse({ stream: toUIMessageStream({ stream: result.stream, ...options }) });
-}
-
-const http = createServer(async (req, res) => {
-  if (req.method !== "POST") {
-    say(req.method);
-    return res.writeHead(404).end();
-  }
-  say("asked");
-  const gone = new AbortController();
-  res.on("close", () => gone.abort());
-  const chunks = await req.toArray();
-  const response = await respond(JSON.parse(Buffer.concat(chunks)), gone.signal, () => req.socket.resetAndDestroy());
-  res.writeHead(response.status, Object.fromEntries(response.headers));
-  Readable.fromWeb(response.body).on("error", () => {}).pipe(res);
 });
-http.listen(0, "127.0.0.1", () => say(String(http.address().port)));
