@@ -22,6 +22,7 @@ type answer struct {
 	// whose text is growing, and how much text stood before it.
 	message string
 	settled int
+	thought int  // likewise, how much reasoning
 	over    bool // the run that was folded last has ended
 	// parts serves dialects whose pieces name a part by its place: what each is.
 	parts []part
@@ -66,12 +67,25 @@ func (a *answer) open(key, id, name string) *call {
 }
 
 func (a *answer) begin(key string) int {
+	a.calls = append(a.calls, call{seq: a.seq})
+	a.mark(key, len(a.calls)-1)
+	return len(a.calls) - 1
+}
+
+func (a *answer) mark(key string, i int) {
 	if a.byKey == nil {
 		a.byKey = map[string]int{}
 	}
-	a.calls = append(a.calls, call{seq: a.seq})
-	a.byKey[kept(key)] = len(a.calls) - 1
-	return len(a.calls) - 1
+	a.byKey[kept(key)] = i
+}
+
+// first reports whether something is told for the first time.
+func (a *answer) first(what string) bool {
+	_, known := a.byKey[what]
+	if !known {
+		a.mark(what, 0)
+	}
+	return !known
 }
 
 // place finds a call by what joins its frames or by its id; without either it

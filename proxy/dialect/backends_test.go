@@ -238,7 +238,7 @@ var tales = []tale{
 	{name: "a chain that was cut", dialect: "langserve", blocks: []string{`data|"a"`}, end: "truncated", ids: "  ", text: "a"},
 }
 
-func allTales() []tale { return slices.Concat(tales, difyTales, appTales) }
+func allTales() []tale { return slices.Concat(tales, difyTales, appTales, graphTales) }
 
 func TestBackendsTellTheirTales(t *testing.T) {
 	t.Parallel()

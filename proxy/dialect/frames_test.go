@@ -130,12 +130,13 @@ func lookup(t testing.TB, name string) *dialect.Dialect {
 	return d
 }
 
-// sse makes an event stream of blocks: "event|data", or data alone.
+// sse makes an event stream of blocks: "event|data", or data alone. A bar in the
+// name of an event has a backslash before it.
 func sse(blocks ...string) []byte {
 	var b bytes.Buffer
 	for _, block := range blocks {
-		if event, data, named := strings.Cut(block, "|"); named {
-			b.WriteString("event: " + event + "\n")
+		if event, data, named := strings.Cut(strings.Replace(block, `\|`, "\x00", 1), "|"); named {
+			b.WriteString("event: " + strings.Replace(event, "\x00", "|", 1) + "\n")
 			block = data
 		}
 		b.WriteString("data: " + block + "\n\n")

@@ -16,7 +16,7 @@ import (
 // so two comments must never come close together.
 //
 // The text is that of the graph itself; frames of subgraphs, whose event names
-// have a suffix, do not belong to it.
+// have a suffix, do not belong to it. Tools that ran anywhere are receipts.
 var langGraph = spec{
 	Dialect: Dialect{
 		Name: "langgraph", Kind: frame.SSE, CleanEnd: true,
@@ -35,6 +35,8 @@ var langGraph = spec{
 		"metadata":         {id: "run_id"},
 		"messages":         {fold: foldMessageTuple},
 		"messages/partial": {fold: foldPartial},
+		"answer and tool":  {read: readGraphTools, fold: foldMessageTuple},
+		"tool":             {read: readGraphTools, fold: foldGraphTools},
 		"error":            {fail: paths{""}, end: true},
 		"end":              {end: true, bare: true},
 	},
@@ -90,13 +92,26 @@ func langGraphPause(thread string) *ControlCall {
 }
 
 // findLangGraph: states may be large, and are of interest only if they ask for
-// something.
+// something. What a tool answered names the call.
 func findLangGraph(rs rules, f *frame.Frame) (*rule, []byte) {
-	event := string(f.Event)
-	if (event == "updates" || event == "values") && !bytes.Contains(f.Data, []byte(`"__interrupt__"`)) {
+	event, _, inside := bytes.Cut(f.Event, []byte{'|'})
+	switch name := string(event); {
+	case name != "updates" && name != "values" && !bytes.HasPrefix(event, []byte("messages")):
+		return byName(rs, f)
+	case !inside && event[0] != 'm' && bytes.Contains(f.Data, []byte(`"__interrupt__"`)):
+		return rs[name], f.Data
+	case name == "values": // what earlier runs did is in it, too
 		return nil, nil
+	case !bytes.Contains(f.Data, []byte(`"tool_call_id"`)):
+		if name == "updates" {
+			return nil, nil
+		}
+		return byName(rs, f)
+	case name == "messages" && !inside:
+		return rs["answer and tool"], f.Data
+	default:
+		return rs["tool"], f.Data
 	}
-	return byName(rs, f)
 }
 
 // readInterrupt: a graph that asks for something ends its run.
@@ -109,34 +124,6 @@ func readInterrupt(r *reader, doc gjson.Result, out *Facts) {
 // isRunMetadata: LangServe has the same first event, without an attempt.
 func isRunMetadata(f *frame.Frame) bool {
 	return string(f.Event) == "metadata" && gjson.GetBytes(f.Data, "run_id").Exists() && gjson.GetBytes(f.Data, "attempt").Exists()
-}
-
-// foldMessageTuple takes a piece of a message: [piece, metadata].
-func foldMessageTuple(a *answer, doc gjson.Result) {
-	if doc.IsArray() {
-		a.text.add(answerText(doc.Get("0")))
-	}
-}
-
-// foldPartial takes a message that is repeated while it grows.
-func foldPartial(a *answer, doc gjson.Result) {
-	message := doc.Get("0")
-	if id := kept(message.Get("id").Str); id != a.message {
-		a.message, a.settled = id, len(a.text.bytes)
-	}
-	if text := answerText(message); text != "" {
-		a.text.replace(a.settled, text)
-	}
-}
-
-// answerText is the text of a message if it is the model's.
-func answerText(message gjson.Result) string {
-	if kind := message.Get("type").Str; kind != "ai" && kind != "AIMessageChunk" {
-		return ""
-	}
-	var a answer
-	foldContent(&a, message.Get("content"))
-	return string(a.text.bytes)
 }
 
 func langGraphFailure(f Failure) [][]byte {

@@ -211,11 +211,12 @@ func foldToolCalls(a *answer, calls gjson.Result) {
 	})
 }
 
-// foldContent: a text, or a list of parts (Mistral).
+// foldContent: a text, or a list of parts (Mistral, LangChain).
 func foldContent(a *answer, content gjson.Result) {
 	a.text.add(content.Str)
 	each(content, func(part gjson.Result) {
 		a.text.add(part.Get("text").Str)
+		a.reasoning.add(paths{"thinking", "reasoning"}.text(part))
 		each(part.Get("thinking.#.text"), func(thought gjson.Result) { a.reasoning.add(thought.Str) })
 	})
 }

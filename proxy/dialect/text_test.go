@@ -78,12 +78,11 @@ func TestTextAndReasoningAreJoined(t *testing.T) {
 	}
 }
 
-// splitData writes data of several lines as several fields, and gives event
-// names with a bar a form that [sse] leaves alone.
+// splitData writes data of several lines as several fields.
 func splitData(blocks []string) []string {
 	var out []string
 	for _, b := range blocks {
-		out = append(out, strings.ReplaceAll(strings.ReplaceAll(b, `\|`, "/sub/"), "\n", "\ndata: "))
+		out = append(out, strings.ReplaceAll(b, "\n", "\ndata: "))
 	}
 	return out
 }
