@@ -64,6 +64,9 @@ func TestHowAStreamEndsIsHowItsRunEnds(t *testing.T) {
 		{"asks for input", "ag-ui", streams(agent(datum(`{"type":"RUN_FINISHED","outcome":{"type":"interrupt"}}`))...), "completed", "input_required"},
 		{"says cancelled", "ag-ui", streams(agent(datum(`{"type":"RUN_FINISHED","outcome":{"type":"cancelled"}}`))...), "cancelled", ""},
 		{"says cancelled", "ai-ui-v1", streams(datum(`{"type":"abort"}`), chatDone), "cancelled", ""},
+		{"ends with a question that was not final", "a2a", streams(taskStands("input-required")), "completed", "input_required"},
+		{"goes on after a question, and ends", "a2a", streams(taskStands("input-required"), taskStands("working")), "failed", "upstream_truncated"},
+		{"cut after a question", "a2a", breaks(taskStands("input-required")), "failed", "upstream_truncated"},
 		{"lines", "generic", lines("1", "2"), "completed", ""},
 	}
 	for _, c := range cases {
@@ -80,6 +83,11 @@ func TestHowAStreamEndsIsHowItsRunEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// taskStands is a status of version 0.3 of A2A that is not the final one.
+func taskStands(state string) string {
+	return datum(`{"jsonrpc":"2.0","id":1,"result":{"kind":"status-update","taskId":"t","final":false,"status":{"state":"` + state + `"}}}`)
 }
 
 func firstError(errs ...error) error {

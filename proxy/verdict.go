@@ -50,6 +50,8 @@ func (p *pump) judge(end ending) runregistry.Settlement {
 		return p.judgeStatus()
 	case p.facts.outcome != dialect.OutcomeNone:
 		return p.judgeOutcome()
+	case p.facts.waiting && p.dialect.PausedEnd:
+		return runregistry.Settlement{State: runregistry.Completed, Reason: runregistry.ReasonInputRequired}
 	case !p.stream || p.dialect.CleanEnd:
 		return runregistry.Settlement{State: runregistry.Completed}
 	default:

@@ -1,7 +1,6 @@
 package sdktest
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -16,79 +15,18 @@ var langGraph = npm.NewFolder("langgraph")
 // allModes are the stream modes in which a run tells everything.
 const allModes = "messages-tuple,values,updates,custom"
 
-// graphServer is a LangGraph server with a gateway before it.
-type graphServer struct {
-	*npm.Script
-	addr string
-	g    *testkit.Gateway
-}
-
-func startLangGraph(t *testing.T) *graphServer {
+// startLangGraph starts a LangGraph server with a gateway before it.
+func startLangGraph(t *testing.T) *served {
 	t.Helper()
-	s := &graphServer{Script: langGraph.Run(t, "server.mjs")}
-	s.addr = "127.0.0.1:" + s.Line(t)
-	s.g = testkit.Start(t, testkit.Setup{Sites: map[string]string{"": testkit.Bare(s.addr)}})
-	return s
+	return serve(t, langGraph, "X-Api-Key", "lg-test")
 }
-
-// record is that of the newest run.
-func (s *graphServer) record(t *testing.T) testkit.Record {
-	t.Helper()
-	list := testkit.Decode[struct{ Runs []testkit.Record }](t, s.back().Do(t, testkit.Ask{Path: "/_runs?limit=1"}).Want(200).Body())
-	if len(list.Runs) == 0 {
-		t.Fatal("there is no run")
-	}
-	return s.back().Snapshot(t, list.Runs[0].RunID)
-}
-
-// step lets the model say n more words.
-func (s *graphServer) step(t *testing.T, n int) {
-	t.Helper()
-	for range n {
-		s.Tell(t, "")
-	}
-}
-
-// back is the gateway's client with the credential of the scripts.
-func (s *graphServer) back() testkit.Client { return s.g.Client("").With("X-Api-Key", "lg-test") }
 
 // graphClient is a script with the client of LangGraph.
-type graphClient struct{ *npm.Script }
+type graphClient struct{ hearer }
 
 func newGraphClient(t *testing.T, url string) graphClient {
 	t.Helper()
-	return graphClient{langGraph.Run(t, "client.mjs", url)}
-}
-
-// part is a part of a stream as the client got it.
-type part struct {
-	Event string
-	Data  json.RawMessage
-}
-
-// rest reads the parts up to the end of the stream, which is the last line.
-func (c graphClient) rest(t *testing.T) (parts []part, end string) {
-	t.Helper()
-	for {
-		line := c.Line(t)
-		var p part
-		if json.Unmarshal([]byte(line), &p) != nil {
-			return parts, line
-		}
-		parts = append(parts, p)
-	}
-}
-
-// until reads the parts up to one whose data holds a text.
-func (c graphClient) until(t *testing.T, text string) (parts []part) {
-	t.Helper()
-	for {
-		p := npm.Result[part](t, c.Script)
-		parts = append(parts, p)
-		if strings.Contains(string(p.Data), text) {
-			return parts
-		}
-	}
+	return graphClient{hearer{langGraph.Run(t, "client.mjs", url)}}
 }
 
 // run is the thread and the run that the client began.
@@ -100,7 +38,7 @@ func (c graphClient) run(t *testing.T) (thread, run string) {
 }
 
 // direct is what the client hears of a run without a gateway.
-func (s *graphServer) direct(t *testing.T, graph string) []part {
+func directGraph(t *testing.T, s *served, graph string) []part {
 	t.Helper()
 	c := newGraphClient(t, "http://"+s.addr)
 	c.Tell(t, "stream "+graph+" "+allModes+" true")
@@ -111,23 +49,6 @@ func (s *graphServer) direct(t *testing.T, graph string) []part {
 		t.Fatalf("without a gateway the run ended with %q", end)
 	}
 	return parts
-}
-
-// sameParts fails the test unless two clients heard the same.
-func sameParts(t *testing.T, got, want []part) {
-	t.Helper()
-	equal := func(a, b part) bool { return a.Event == b.Event && string(a.Data) == string(b.Data) }
-	if !slices.EqualFunc(got, want, equal) {
-		t.Errorf("the client heard\n%s\nwant\n%s", show(got), show(want))
-	}
-}
-
-func show(parts []part) string {
-	var b strings.Builder
-	for _, p := range parts {
-		b.WriteString(p.Event + " " + string(p.Data) + "\n")
-	}
-	return b.String()
 }
 
 // TestLangGraphRunsEndAsTheServerSays: the stream of a run only ends. A graph
@@ -151,7 +72,7 @@ func TestLangGraphRunsEndAsTheServerSays(t *testing.T) {
 			t.Errorf("%s ended with %q", tt.graph, end)
 		}
 		if tt.modes == allModes {
-			sameParts(t, parts, s.direct(t, tt.graph))
+			sameParts(t, parts, directGraph(t, s, tt.graph))
 		}
 		rec := s.record(t)
 		if rec.State != tt.state || rec.Reason() != tt.reason {
@@ -196,7 +117,7 @@ func TestLangGraphClientGoesOnThroughACutNetwork(t *testing.T) {
 	if end != "done" || pageEnd != "done" {
 		t.Errorf("the streams ended with %q and %q", end, pageEnd)
 	}
-	want := s.direct(t, "talk")
+	want := directGraph(t, s, "talk")
 	sameParts(t, append(parts, rest...), want)
 	sameParts(t, append(all, last...), want)
 	if rec := s.record(t); rec.State != "completed" || rec.Upstream.Reattached != 0 {
@@ -268,8 +189,7 @@ func TestLangGraphServerDiesInMidStream(t *testing.T) {
 // server itself would give, and the server generates once.
 func TestLangGraphRunOutlivesItsGateway(t *testing.T) {
 	t.Parallel()
-	s := &graphServer{Script: langGraph.Run(t, "server.mjs")}
-	s.addr = "127.0.0.1:" + s.Line(t)
+	s := listen(t, langGraph, "X-Api-Key", "lg-test")
 	redis := testkit.StartRedis(t)
 	start := func() *testkit.Gateway {
 		return testkit.Start(t, testkit.Setup{
@@ -297,7 +217,7 @@ func TestLangGraphRunOutlivesItsGateway(t *testing.T) {
 	}
 	all = append(all, rest...)
 	sameParts(t, all[:len(parts)], parts)
-	sameParts(t, all, s.direct(t, "talk"))
+	sameParts(t, all, directGraph(t, s, "talk"))
 	rec := s.record(t)
 	if rec.State != "completed" || rec.Upstream.Reattached != 1 {
 		t.Errorf("got %s, reattached %d times, want completed and once", rec.State, rec.Upstream.Reattached)

@@ -14,6 +14,7 @@ import (
 
 // folders are all folders of scripts.
 var folders = []*npm.Folder{
+	a2aSDK,
 	aiSDK,
 	anthropic,
 	cohere,

@@ -13,13 +13,14 @@ import (
 // a2a is the Agent2Agent protocol, versions 0.3 and 1.0, over JSON-RPC or plain
 // HTTP. A frame is what stands in it: a task, the status of one, an artifact or
 // a message. A question ends the stream; in version 0.3 a status that is not
-// the final one leaves it open.
+// the final one may leave it open, or be the last all the same.
 var a2a = spec{
 	Dialect: Dialect{
 		Name: "a2a", Kind: frame.SSE, Wire: sseWire,
 		generations: []string{"/message:stream"},
 		certain:     isA2A,
 		Failure:     a2aFailure,
+		PausedEnd:   true,
 		Numbered:    true,
 		calls: []Calls{
 			{start: "/message:stream", Cancel: &ControlCall{
@@ -67,9 +68,11 @@ var a2aRules = rules{
 	"error":          {end: true, fail: paths{"error"}},
 }
 
-// a2aKinds are the members of version 1.0, and how version 0.3 names them.
+// a2aKinds are the members of version 1.0, and how version 0.3 names them over
+// JSON-RPC. Over plain HTTP it has the members, too, but a message is a msg.
 var a2aKinds = [...][2]string{
 	{"artifactUpdate", "artifact-update"}, {"statusUpdate", "status-update"}, {"task", "task"}, {"message", "message"},
+	{"msg", ""},
 }
 
 func findA2A(rs rules, f *frame.Frame) (*rule, []byte) {
@@ -85,11 +88,14 @@ func findA2A(rs rules, f *frame.Frame) (*rule, []byte) {
 		if kind[0] == "message" && member(inner, "parts") == nil {
 			continue // others have messages, too
 		}
+		if kind[0] == "msg" {
+			return rs["message"], inner
+		}
 		return rs[kind[0]], inner
 	}
 	word := unquoted(member(result, "kind"))
 	for _, kind := range a2aKinds {
-		if string(word) == kind[1] {
+		if len(word) > 0 && string(word) == kind[1] {
 			return rs[kind[0]], result
 		}
 	}
@@ -109,7 +115,7 @@ func isA2A(f *frame.Frame) bool {
 	case a2aRules["artifactUpdate"]:
 		return doc.Get("artifact.parts").IsArray()
 	case a2aRules["message"]:
-		return doc.Get("parts").IsArray() && doc.Get("messageId").Exists()
+		return messageParts(doc).IsArray() && doc.Get("messageId").Exists()
 	default:
 		return doc.Get("status.state").Exists()
 	}
@@ -143,7 +149,7 @@ func foldTask(a *answer, doc gjson.Result) {
 
 func foldTaskStatus(a *answer, doc gjson.Result) {
 	word, said := taskState(doc), clip{}
-	addParts(&said, doc.Get("status.message.parts"))
+	addParts(&said, messageParts(doc.Get("status.message")))
 	switch word {
 	case "failed":
 		a.fail(Error{Message: string(said.bytes), Code: word})
@@ -178,8 +184,16 @@ func foldArtifact(a *answer, artifact gjson.Result, more bool) {
 }
 
 func foldA2AMessage(a *answer, doc gjson.Result) {
-	addParts(&a.text, doc.Get("parts"))
+	addParts(&a.text, messageParts(doc))
 	a.finish = "message"
+}
+
+// messageParts: version 0.3 calls them content over plain HTTP.
+func messageParts(message gjson.Result) gjson.Result {
+	if parts := message.Get("parts"); parts.Exists() {
+		return parts
+	}
+	return message.Get("content")
 }
 
 func addParts(text *clip, parts gjson.Result) {
@@ -195,15 +209,20 @@ func isA2ARequest(h http.Header, body []byte) bool {
 }
 
 // a2aFailure repeats the id of the request, which every answer to it bears. In
-// plain HTTP there is none, and an error that is only that.
+// plain HTTP there is none: what is no event of that name is taken for a part
+// of the answer there, an empty one. Where no frame told which it is, clients of
+// both see that something is wrong.
 func a2aFailure(f Failure) [][]byte {
 	e := f.object(map[string]any{"code": rpcInternal, "message": f.Message, "reason": f.Code})
+	if len(f.Last) > 0 && member(f.Last, "jsonrpc") == nil {
+		return [][]byte{eventFrame("error", append(append([]byte(`{"error":`), e...), '}'))}
+	}
 	id := member(f.Last, "id")
-	if member(f.Last, "jsonrpc") == nil || !valid(id) {
+	if !valid(id) {
 		id = []byte("null")
 	}
 	data := append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"error":`...)
-	return [][]byte{dataFrame(append(append(data, e...), '}'))}
+	return [][]byte{eventFrame("error", append(append(data, e...), '}'))}
 }
 
 // rpcInternal is the code of an internal error (JSON-RPC 2.0, section 5.1).

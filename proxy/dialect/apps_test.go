@@ -145,6 +145,8 @@ var appTales = []tale{
 		end: "completed refusal", ids: "t  ", text: "final", finish: "rejected",
 	},
 	{name: "a question", dialect: "a2a", blocks: []string{`{"jsonrpc":"2.0","id":1,"result":{"statusUpdate":{"taskId":"t","status":{"state":"TASK_STATE_INPUT_REQUIRED","message":{"parts":[{"text":"who?"}]}}}}}`}, end: "completed input_required", ids: "t  ", text: "who?", finish: "input-required"},
+	{name: "a message of version 0.3 over HTTP", dialect: "a2a", blocks: []string{`{"msg":{"messageId":"m","contextId":"c","role":"ROLE_AGENT","content":[{"text":"hi"}]}}`}, end: "completed", ids: " c ", text: "hi", finish: "message"},
+	{name: "a question of version 0.3 over HTTP", dialect: "a2a", blocks: []string{`{"statusUpdate":{"taskId":"t","status":{"state":"TASK_STATE_INPUT_REQUIRED","message":{"content":[{"text":"who?"}]}}}}`}, end: "completed input_required", ids: "t  ", text: "who?", finish: "input-required"},
 	{name: "a failure", dialect: "a2a", blocks: []string{`{"jsonrpc":"2.0","id":1,"result":{"statusUpdate":{"taskId":"t","status":{"state":"TASK_STATE_FAILED","message":{"parts":[{"text":"no"}]}}}}}`}, end: "failed upstream_error", ids: "t  "},
 	{name: "an error", dialect: "a2a", blocks: []string{`{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"no"}}`}, end: "failed upstream_error", ids: "  "},
 	{name: "only a message", dialect: "a2a", blocks: []string{`{"jsonrpc":"2.0","id":1,"result":{"message":{"messageId":"m","contextId":"c","role":"ROLE_AGENT","parts":[{"text":"hi"}]}}}`}, end: "completed", ids: " c ", text: "hi", finish: "message"},

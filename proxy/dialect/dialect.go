@@ -42,6 +42,9 @@ type Dialect struct {
 	// CleanEnd tells that a body that ends properly is a whole answer even
 	// without an end marker and without an outcome.
 	CleanEnd bool
+	// PausedEnd tells that a body which ends properly while the agent waits for
+	// input has ended with that question.
+	PausedEnd bool
 	// Wire is what may be added to its stream; see also [Dialect.WireFor].
 	Wire Wire
 	// Resume are templates of the paths at which its clients look for a running

@@ -57,7 +57,7 @@ func TestFailureFramesAreReadAsMeant(t *testing.T) {
 		{"fastgpt", "failed", "error", nil, "message", map[string]any{"statusText": "failed"}, false},
 		{"flowise", "failed", "", nil, "data", map[string]any{"event": "error", "code": "failed"}, false},
 		{"n8n", "failed", "", nil, "content", map[string]any{"type": "error", "code": "failed"}, false},
-		{"a2a", "failed", "", []any{"error"}, "message", map[string]any{"code": -32603.0, "reason": "failed", "conversation_id": "conv-1"}, false},
+		{"a2a", "failed", "error", []any{"error"}, "message", map[string]any{"code": -32603.0, "reason": "failed", "conversation_id": "conv-1"}, false},
 		{"gemini", "anything else", "", []any{"error"}, "message", map[string]any{"code": 500.0, "status": "INTERNAL"}, false},
 	} {
 		d := lookup(t, tt.dialect)
@@ -183,7 +183,7 @@ func TestFailuresGoOnFromTheLastFrame(t *testing.T) {
 		{"openai-responses", ``, `"sequence_number":0`},
 		{"a2a", `{"jsonrpc":"2.0","id":"req-2","result":{}}`, `"id":"req-2"`},
 		{"a2a", `{"jsonrpc":"2.0","id":7,"result":{}}`, `"id":7`},
-		{"a2a", `{"id":7,"task":{}}`, `"id":null`},
+		{"a2a", `{"task":{"id":"t"}}`, "event: error\ndata: {\"error\":{"},
 		{"a2a", `{"jsonrpc":"2.0","id":7`, `"id":7`},
 		{"a2a", `{"jsonrpc":"2.0","id":}{`, `"id":null`},
 		{"a2a", ``, `"id":null`},

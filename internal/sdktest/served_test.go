@@ -1,0 +1,56 @@
+package sdktest
+
+import (
+	"testing"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
+	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit/npm"
+)
+
+// served is somebody's server, which goes on with each line that it is given,
+// with a gateway before it.
+type served struct {
+	*npm.Script
+	addr string
+	g    *testkit.Gateway
+	// field and credential are what its clients send to be known.
+	field, credential string
+}
+
+// listen starts the server of a folder, which prints its port, without a
+// gateway.
+func listen(t *testing.T, folder *npm.Folder, field, credential string) *served {
+	t.Helper()
+	s := &served{Script: folder.Run(t, "server.mjs"), field: field, credential: credential}
+	s.addr = "127.0.0.1:" + s.Line(t)
+	return s
+}
+
+// serve is listen with a gateway as a bare directive makes it.
+func serve(t *testing.T, folder *npm.Folder, field, credential string) *served {
+	t.Helper()
+	s := listen(t, folder, field, credential)
+	s.g = testkit.Start(t, testkit.Setup{Sites: map[string]string{"": testkit.Bare(s.addr)}})
+	return s
+}
+
+// back is a client of the gateway with the credential of the scripts.
+func (s *served) back() testkit.Client { return s.g.Client("").With(s.field, s.credential) }
+
+// record is that of the newest run.
+func (s *served) record(t *testing.T) testkit.Record {
+	t.Helper()
+	list := testkit.Decode[struct{ Runs []testkit.Record }](t, s.back().Do(t, testkit.Ask{Path: "/_runs?limit=1"}).Want(200).Body())
+	if len(list.Runs) == 0 {
+		t.Fatal("there is no run")
+	}
+	return s.back().Snapshot(t, list.Runs[0].RunID)
+}
+
+// step lets the server go on n times.
+func (s *served) step(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		s.Tell(t, "")
+	}
+}
