@@ -266,3 +266,29 @@ func TestAnErrorOfARequestThatIsNoStartIsTheServers(t *testing.T) {
 		}
 	})
 }
+
+// TestAFailureThatClientsOverlookIsFollowedByAnAbort: for each way to read it,
+// but for those that show what the gateway itself says.
+func TestAFailureThatClientsOverlookIsFollowedByAnAbort(t *testing.T) {
+	for dialect, frame := range map[string]string{
+		"cohere":              "event: content-delta\n" + datum(`{"type":"content-delta","delta":{"message":{"content":{"text":"Hel"}}}}`),
+		"gemini-interactions": datum(`{"event_type":"step.delta","delta":{"type":"text","text":"Hel"}}`),
+	} {
+		t.Run(dialect, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newSite(t, streams(frame), speaking(dialect))
+				first := s.Do(t, startChat())
+				bare := testkit.Resume(first.Run(), "").Query("control", "off")
+				for what, a := range map[string]*testkit.Answer{"first": first, "control=off": s.Do(t, bare)} {
+					if shown := a.RestBroken(); len(shown) != 2 || !strings.Contains(shown[1].Data, "upstream_truncated") {
+						t.Errorf("%s: got %v, want the frame and the failure", what, testkit.Pairs(shown))
+					}
+				}
+				testkit.EndsAs(t, s.Resume(t, first.Run(), "").Want(http.StatusOK).Rest(), "failed")
+				if a := s.Do(t, bare.With("Accept", "application/x-ndjson")).Want(http.StatusOK); len(a.Body()) == 0 {
+					t.Error("the envelopes are empty")
+				}
+			})
+		})
+	}
+}

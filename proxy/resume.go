@@ -112,7 +112,7 @@ func (h *Handler) follow(ctx context.Context, w http.ResponseWriter, t *tail, q 
 		if err := t.send(t.out); err != nil {
 			return tailGone
 		}
-		return tailWhole
+		return t.told()
 	}
 	return t.run(ctx)
 }

@@ -123,7 +123,7 @@ func (t *tail) unstreamed(ctx context.Context) tailEnd {
 	if err := t.send(t.out); err != nil {
 		return tailGone
 	}
-	return tailWhole
+	return t.told()
 }
 
 // run delivers until the run ends, the client leaves, or the gateway drains.

@@ -44,6 +44,15 @@ func (t *tail) finish(ctx context.Context) tailEnd {
 		return tailGone
 	}
 	t.after = rec.FinalSeq
+	return t.told()
+}
+
+// told is the end behind a failure: a proper one, or an abort where the clients
+// of the dialect would take it for the answer's.
+func (t *tail) told() tailEnd {
+	if t.dialect.Overlooked && !t.control && t.form != formEnvelope {
+		return tailAborted
+	}
 	return tailWhole
 }
 
@@ -132,7 +141,7 @@ func (t *tail) expire(requested runregistry.Seq, reason string) tailEnd {
 		return tailGone
 	}
 	t.after = id
-	return tailWhole
+	return t.told()
 }
 
 // expiredFrame renders stream_expired, or the dialect's error of that name, and

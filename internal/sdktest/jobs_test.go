@@ -2,6 +2,7 @@ package sdktest
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
@@ -94,6 +95,26 @@ func (s sdk) begin(t *testing.T, j job) {
 		t.Fatal(err)
 	}
 	s.Tell(t, string(line))
+}
+
+// reach begins a job, waits for its first chunk and returns its run.
+func (s sdk) reach(t *testing.T, j job) string {
+	t.Helper()
+	j.After = 1
+	s.begin(t, j)
+	run, ok := strings.CutPrefix(s.Line(t), "reached ")
+	if !ok {
+		t.Fatalf("%s came to its end instead of to its first chunk", j.Call)
+	}
+	return run
+}
+
+// raised is the class of what the SDK raised, or "".
+func (o *outcome) raised() string {
+	if o.Error == nil {
+		return ""
+	}
+	return o.Error.Kinds[0]
 }
 
 // run is the run of the last answer.

@@ -15,7 +15,7 @@ var cohere = spec{
 			kind := gjson.GetBytes(f.Data, "type").Str
 			return kind == "message-start" && (len(f.Event) == 0 || string(f.Event) == kind)
 		},
-		Failure: cohereFailure,
+		Failure: cohereFailure, Overlooked: true,
 	},
 	find: byEvent("type"),
 	rules: rules{
@@ -56,7 +56,7 @@ func foldCohereError(a *answer, doc gjson.Result) {
 func cohereFails(word string) bool { return word == "ERROR" || word == "TIMEOUT" }
 
 // cohereFailure has no form of its own in the middle of a stream: an answer
-// that ended with an error.
+// that ended with an error. Clients have to look for it.
 func cohereFailure(f Failure) [][]byte {
 	delta := f.object(map[string]any{"error": f.Message, "code": f.Code, "finish_reason": "ERROR"})
 	return [][]byte{eventFrame("message-end", append(append([]byte(`{"type":"message-end","delta":`), delta...), '}'))}

@@ -67,6 +67,9 @@ type Dialect struct {
 	// its stream did not complete, without ids and each with its own end. Nil
 	// when the dialect has no such frame: the transport is aborted then.
 	Failure func(f Failure) [][]byte
+	// Overlooked tells that its clients hand a failure on like any frame and
+	// raise nothing: the transport is aborted behind it.
+	Overlooked bool
 	// Numbered tells that a failure has to go on from the last frame of the
 	// stream: its number or its request; see [Failure].Last.
 	Numbered bool

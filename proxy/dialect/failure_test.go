@@ -117,7 +117,7 @@ func TestNoMessageForgesAFrame(t *testing.T) {
 func TestReadersUnderstandOurFailures(t *testing.T) {
 	t.Parallel()
 	none := []string{"generic", "mcp", "bedrock"}
-	saysStopped := []string{"ai-ui-v1", "mastra", "flowise", "replicate"}
+	saysStopped := []string{"ai-ui-v1", "mastra", "flowise"}
 	for _, name := range dialect.Names() {
 		d := lookup(t, name)
 		for _, code := range codes {

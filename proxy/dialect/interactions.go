@@ -16,6 +16,7 @@ var interactions = spec{
 		generations: []string{"/v1/interactions", "/v1alpha/interactions", "/v1beta/interactions", "/v1beta1/interactions", "/locations/*/interactions"},
 		certain:     isInteraction,
 		Failure:     interactionsFailure,
+		Overlooked:  true,
 		Position:    byMemberPosition("event_id"),
 		calls:       interactionsCalls,
 	},

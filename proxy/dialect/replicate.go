@@ -41,13 +41,15 @@ func isDigits(b []byte) bool {
 	return len(b) > 0
 }
 
-// replicateFailure: a prediction that was stopped ends without an error.
+// replicateFailure: a prediction that was stopped ends without an error, which
+// its clients would take for the end of a whole one.
 func replicateFailure(f Failure) [][]byte {
+	reason := "error"
 	if f.Code == codeCancelled {
-		return [][]byte{eventFrame("done", []byte(`{"reason":"canceled"}`))}
+		reason = "canceled"
 	}
 	return [][]byte{
 		eventFrame("error", f.object(map[string]any{"detail": f.Message, "message": f.Message, "code": f.Code})),
-		eventFrame("done", []byte(`{"reason":"error"}`)),
+		eventFrame("done", oneLine(map[string]any{"reason": reason})),
 	}
 }

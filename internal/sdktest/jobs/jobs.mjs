@@ -37,7 +37,7 @@ function described(error) {
 }
 
 // serve does the jobs. A call gets the job and a function that takes each chunk;
-// after the chunk whose number is job.after the script says "reached".
+// after the chunk whose number is job.after the script says "reached" and the run.
 export async function serve(calls) {
   for await (const line of createInterface({ input: process.stdin })) {
     const job = JSON.parse(line);
@@ -46,7 +46,7 @@ export async function serve(calls) {
     answers = [];
     const saw = (chunk) => {
       out.chunks.push(JSON.stringify(chunk));
-      if (out.chunks.length === job.after) process.stdout.write("reached\n");
+      if (out.chunks.length === job.after) process.stdout.write("reached " + answers.at(-1).run + "\n");
     };
     try {
       out.answer = await calls[job.call](job, saw);
