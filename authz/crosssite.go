@@ -28,6 +28,9 @@ func NewCrossSite(origins []string) (*CrossSite, error) {
 // Check returns an error that wraps [ErrCrossSite] if r comes from another
 // site, whatever its method: a GET can start a run, so none is safe here.
 func (c *CrossSite) Check(r *http.Request) error {
+	if len(r.Header["Origin"]) > 1 || len(r.Header["Sec-Fetch-Site"]) > 1 {
+		return fmt.Errorf("%w: its site is named twice", ErrCrossSite) // no browser does
+	}
 	origin := r.Header.Get("Origin")
 	if c.allowed.Allow(origin) {
 		return nil

@@ -89,6 +89,21 @@ func TestWithoutAListOnlyOurOwnPagesAreLetIn(t *testing.T) {
 	}
 }
 
+// No browser names the site of its page twice. Which of the two counts is not
+// guessed at.
+func TestASiteThatIsNamedTwiceIsAnother(t *testing.T) {
+	c := crossSite(t, listedOrigin)
+	for _, twice := range []struct{ field, first, second string }{
+		{"Origin", ourOrigin, "https://evil.example"}, {"Origin", listedOrigin, ourOrigin}, {"Sec-Fetch-Site", "same-origin", "cross-site"},
+	} {
+		r := from(http.MethodPost, "-", "-")
+		r.Header[twice.field] = []string{twice.first, twice.second}
+		if err := c.Check(r); !errors.Is(err, authz.ErrCrossSite) {
+			t.Errorf("%v: got %v, want %v", twice, err, authz.ErrCrossSite)
+		}
+	}
+}
+
 // HTTP/1.0 needs no Host; "null" has no host either.
 func TestRequestWithoutHostHasNoOriginOfItsOwn(t *testing.T) {
 	c := crossSite(t, listedOrigin)

@@ -132,6 +132,9 @@ func (h *Handler) warn() {
 	if i.inURLs() && h.host.server != nil && h.host.server.Logs != nil {
 		h.log.Warn("the access log of this server shows tokens in URLs, unless its format filters request>uri: identity jwt has a query parameter")
 	}
+	if h.Guard != nil && len(h.Start) == 0 && len(h.StartMatcherSetsRaw) == 0 {
+		h.log.Warn("guard looks at starts, and without start only at what is recognisably one: a backend that takes more for a generation, such as JSON that is declared as text, is not guarded")
+	}
 	if i.Kind == identityAnonymous {
 		h.log.Warn("identity anonymous lets everybody read, stop and delete the runs of everybody: use it for development only")
 	}

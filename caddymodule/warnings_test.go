@@ -12,6 +12,7 @@ const (
 	warnCORS      = "unless identity session says same_site none"
 	warnQuery     = "shows tokens in URLs"
 	warnAnonymous = "identity anonymous lets everybody"
+	warnGuard     = "without start only at what is recognisably one"
 )
 
 // TestProvisionWarns of what works and is likely a mistake, and of nothing
@@ -36,6 +37,8 @@ func TestProvisionWarns(t *testing.T) {
 		"cors and session":                                {site: "agent_runs {\ncors https://a.example\n}\n" + plain, want: []string{warnCORS}},
 		"cors and session for other sites":                {site: "agent_runs {\ncors https://a.example\nidentity session {\nsame_site none\n}\n}\n" + plain},
 		"cors and another identity":                       {site: "agent_runs {\ncors https://a.example\nidentity caddy\n}\n" + plain},
+		"a guard that does not know the starts":           {site: "agent_runs {\nguard\n}\n" + plain, want: []string{warnGuard}},
+		"a guard that does":                               {site: "agent_runs {\nstart POST /chat\nguard\n}\n" + plain},
 		"anonymous":                                       {site: "agent_runs {\nidentity anonymous\n}\n" + plain, want: []string{warnAnonymous}},
 		"tokens in URLs and an access log":                {site: "log\n" + inURLs + plain, want: []string{warnQuery}},
 		"tokens in URLs without a log":                    {site: inURLs + plain},
@@ -46,7 +49,7 @@ func TestProvisionWarns(t *testing.T) {
 			g.server = c.server
 			g.load(c.site)
 			log := g.log()
-			for _, warning := range []string{warnRetries, warnTimeout, warnCORS, warnAnonymous, warnQuery} {
+			for _, warning := range []string{warnRetries, warnTimeout, warnCORS, warnAnonymous, warnQuery, warnGuard} {
 				want := 0
 				for _, w := range c.want {
 					if w == warning {

@@ -66,7 +66,7 @@ func firstHeader(h http.Header, stream, cors bool) http.Header {
 		out.Del(name)
 	}
 	for name := range out {
-		if strings.HasPrefix(name, "X-Run-") || cors && strings.HasPrefix(name, "Access-Control-") {
+		if strings.HasPrefix(name, "X-Run-") || name == headerReplayed || cors && strings.HasPrefix(name, "Access-Control-") {
 			delete(out, name)
 		}
 	}

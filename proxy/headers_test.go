@@ -40,6 +40,8 @@ var fields = http.Header{
 	"X-Run-Id":          {"run_theirs"},
 	"X-Run-Secret":      {"s"},
 	"X-Conversation-Id": {"theirs"},
+
+	"Idempotent-Replayed": {"true"}, // nothing was
 }
 
 var kept = []string{"Content-Type", "Content-Location", "Location", "Mcp-Session-Id", "X-Vercel-Ai-Ui-Message-Other", "X-Request-Id", "Request-Id", "Openai-Version", "Anthropic-Ratelimit", "X-Model"}

@@ -247,8 +247,9 @@ func (h *Handler) serveEventsOf(w http.ResponseWriter, r *http.Request, rec *run
 	return h.resume(w, r, rec, resumption{choose: choose, standing: stands, after: cursor.Seq, links: h.linksFor(r), dialectShaped: !format.view.control})
 }
 
-// eventsCursor reads where to begin: Last-Event-ID wins over the query, since
-// it is newer.
+// eventsCursor reads where to begin: Last-Event-ID wins over the query, and
+// what a polyfill puts there instead of it over after, which stood in the
+// address from the first: they are newer.
 func eventsCursor(r *http.Request) (runregistry.Cursor, error) {
 	values := r.Header.Values(headerLastEventID)
 	if len(values) > 1 {
@@ -256,7 +257,10 @@ func eventsCursor(r *http.Request) (runregistry.Cursor, error) {
 	}
 	candidates := append([]string(nil), values...)
 	q := r.URL.Query()
-	for _, name := range []string{"after", "lastEventId", "last_event_id"} {
+	for _, name := range []string{"lastEventId", "last_event_id", "after"} {
+		if len(q[name]) > 1 {
+			return runregistry.Cursor{}, problemOf(runregistry.ErrMalformedCursor)
+		}
 		candidates = append(candidates, q.Get(name))
 	}
 	for _, text := range candidates {

@@ -52,6 +52,10 @@ func TestTwoCursorsAreNone(t *testing.T) {
 		ask := testkit.Resume(run, testkit.Cursor(run, 1))
 		ask.Header["Last-Event-Id"] = []string{testkit.Cursor(run, 1), testkit.Cursor(run, 2)}
 		s.Do(t, ask).Problem(http.StatusBadRequest, "malformed_cursor")
+		for _, name := range []string{"after", "lastEventId", "last_event_id"} {
+			twice := "?" + name + "=" + testkit.Cursor(run, 1) + "&" + name + "=" + testkit.Cursor(run, 2)
+			s.Do(t, testkit.Ask{Path: "/_runs/" + run + "/events" + twice}).Problem(http.StatusBadRequest, "malformed_cursor")
+		}
 	})
 }
 
@@ -75,6 +79,7 @@ func TestTheBeginningHasManyNames(t *testing.T) {
 			{"after", testkit.Resume(run, "").Query("after", testkit.Cursor(run, 2)), 3},
 			{"lastEventId", testkit.Resume(run, "").Query("lastEventId", testkit.Cursor(run, 2)), 3},
 			{"last_event_id", testkit.Resume(run, "").Query("last_event_id", testkit.Cursor(run, 2)), 3},
+			{"a polyfill comes back", testkit.Resume(run, "").Query("after", testkit.Cursor(run, 1)).Query("lastEventId", testkit.Cursor(run, 2)), 3},
 			{"header wins", testkit.Resume(run, testkit.Cursor(run, 1)).Query("after", testkit.Cursor(run, 2)), 2},
 			{"empty header, query", testkit.Resume(run, "").With("Last-Event-ID", "").Query("after", testkit.Cursor(run, 2)), 3},
 		}
