@@ -19,12 +19,12 @@ type dataAnswer struct {
 // dataPair is version 4, whose streams are lines.
 func dataPair(t *testing.T, options ...string) *pair {
 	t.Helper()
-	return pairOf(t, aiSDK.Run(t, "dataserver.mjs"), "4", options...)
+	return pairOf(t, chats.Run(t, "aidata.server.mjs"), "4", options...)
 }
 
 func (p *pair) generate(t *testing.T, base string, watch ...string) *npm.Script {
 	t.Helper()
-	client := aiSDK.Run(t, "dataclient.mjs", append([]string{base, "generate"}, watch...)...)
+	client := chats.Run(t, "aidata.client.mjs", append([]string{base, "generate"}, watch...)...)
 	p.server.Says(t, "asked")
 	client.Says(t, "half")
 	return client

@@ -66,7 +66,7 @@ func TestAISDKChatIsToldThatFramesAreGone(t *testing.T) {
 // run has expired.
 func TestAISDKChatIsToldThatItsGatewayDied(t *testing.T) {
 	t.Parallel()
-	p := &pair{version: "7", server: aiSDK.Run(t, "server.mjs", "7")}
+	p := &pair{version: "7", server: chats.Run(t, "aisdk.server.mjs", "7")}
 	setup := testkit.Setup{
 		Global: "store redis " + testkit.StartRedis(t).URL() + "\nlease 2s",
 		Sites:  map[string]string{"": testkit.Site("127.0.0.1:"+p.server.Line(t), "start POST /api/chat")},

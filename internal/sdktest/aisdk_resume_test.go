@@ -2,7 +2,6 @@ package sdktest
 
 import (
 	"net/http"
-	"path/filepath"
 	"testing"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
@@ -63,14 +62,10 @@ func TestAISDKChatGoesOnInItsPage(t *testing.T) {
 // TestAISDKChatDoesNotNoticeACut with the fetch of the example, which every
 // version can use.
 func TestAISDKChatDoesNotNoticeACut(t *testing.T) {
-	example, err := filepath.Abs(filepath.Join("..", "..", "examples", "ai-sdk", "resuming-fetch.mjs"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	eachVersion(t, func(t *testing.T, p *pair) {
 		want := p.whole(t)
 		network := testkit.NewCutter(t, p.gateway.URL(""))
-		client := p.chat(t, network.URL(), "", example)
+		client := p.chat(t, network.URL(), "", resumingFetch(t))
 		p.half(t, client)
 		network.Cut()
 		testkit.Eventually(t, "the client to come back", func() bool { return network.Waiting() > 0 })

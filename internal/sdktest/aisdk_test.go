@@ -11,12 +11,11 @@ import (
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit/npm"
 )
 
-// aiSDK has the unmodified AI SDK, server and client, in three of its major
-// versions.
-var aiSDK = npm.NewFolder("aisdk")
+// chats has what chats are made of, unmodified, servers and clients: three major
+// versions of the AI SDK, AG-UI and assistant-ui.
+var chats = npm.NewFolder("chat")
 
-// pair is a server and the clients of one version of the AI SDK with a gateway
-// between them.
+// pair is a server and the clients of one kind with a gateway between them.
 type pair struct {
 	version string
 	server  *npm.Script
@@ -39,7 +38,7 @@ func eachVersion(t *testing.T, test func(t *testing.T, p *pair), options ...stri
 
 func newPair(t *testing.T, version string, options ...string) *pair {
 	t.Helper()
-	return pairOf(t, aiSDK.Run(t, "server.mjs", version), version, options...)
+	return pairOf(t, chats.Run(t, "aisdk.server.mjs", version), version, options...)
 }
 
 // pairOf puts a gateway in front of a server, which prints its port first.
@@ -56,7 +55,7 @@ func pairOf(t *testing.T, server *npm.Script, version string, options ...string)
 // chat opens the chat "c" of a client.
 func (p *pair) chat(t *testing.T, base string, options ...string) *npm.Script {
 	t.Helper()
-	return aiSDK.Run(t, "client.mjs", append([]string{p.version, base, "c"}, options...)...)
+	return chats.Run(t, "aisdk.client.mjs", append([]string{p.version, base, "c"}, options...)...)
 }
 
 // half asks, and waits until the first piece of the answer is shown.
@@ -151,10 +150,10 @@ func (p *pair) record(t *testing.T, state string) testkit.Record {
 func TestAISDKChatIsTheSameThroughTheGateway(t *testing.T) {
 	eachVersion(t, func(t *testing.T, p *pair) {
 		want := p.whole(t)
-		client := p.chat(t, p.gateway.URL(""), ": keepalive")
+		client := p.chat(t, p.gateway.URL(""), "watch")
 		client.Tell(t, "send")
 		p.server.Says(t, "asked")
-		client.Says(t, "half", "saw : keepalive")
+		client.Says(t, "half", "saw")
 		p.server.Tell(t, "go")
 		if got := ready(t, client); got != want {
 			t.Errorf("got message %s, want %s", got, want)

@@ -15,8 +15,8 @@ import (
 // folders are all folders of scripts.
 var folders = []*npm.Folder{
 	a2aSDK,
-	aiSDK,
 	anthropic,
+	chats,
 	cohere,
 	gemini,
 	langGraph,

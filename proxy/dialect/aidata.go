@@ -10,8 +10,11 @@ import (
 const headerAIData = "X-Vercel-Ai-Data-Stream"
 
 // aiData is the data stream of the AI SDK up to version 4: lines of a code, a
-// colon and JSON. Its clients skip an empty line and nothing else.
-var aiData = spec{
+// colon and JSON. Its clients skip an empty line and nothing else. Backends of
+// assistant-ui send it, too, with codes of their own and tokens counted in other
+// words, and most of them neither begin a step nor end the message: a stream
+// without steps may just end.
+var aiData = withSteps(spec{
 	Dialect: Dialect{
 		Name: "ai-data-v1", Kind: frame.Lines, Wire: Wire{Keepalive: "\n"},
 		Framing: func(h http.Header) (frame.Kind, bool) { return frame.Lines, h.Get(headerAIData) != "" },
@@ -31,11 +34,44 @@ var aiData = spec{
 		"3": {fail: paths{""}},
 		"d": {
 			end: true, finish: paths{"finishReason"}, is: "message.completed",
-			usage: &usage{input: []string{"usage.promptTokens"}, output: []string{"usage.completionTokens"}, whole: true},
+			usage: &usage{
+				input:  []string{"usage.promptTokens", "usage.inputTokens"},
+				output: []string{"usage.completionTokens", "usage.outputTokens"}, whole: true,
+			},
 		},
 	},
 	words: aiWords,
-}.dialect()
+}.dialect())
+
+func withSteps(d *Dialect) *Dialect {
+	reader := d.NewReader
+	d.NewReader = func() Reader { return &stepless{Reader: reader()} }
+	return d
+}
+
+// stepless looks for what the answer begins with.
+type stepless struct {
+	Reader
+
+	begun bool
+}
+
+// Read implements [Reader]. After an answer that began without a step a clean
+// end is a whole answer, unless something else is said.
+func (s *stepless) Read(f *frame.Frame) Facts {
+	out := s.Reader.Read(f)
+	if s.begun || len(f.Data) < 2 || f.Data[1] != ':' {
+		return out
+	}
+	switch f.Data[0] {
+	case 'f':
+		s.begun = true
+	case '0', 'g', 'b', '9':
+		s.begun = true
+		out.Outcome = OutcomeCompleted
+	}
+	return out
+}
 
 func findCode(rs rules, f *frame.Frame) (*rule, []byte) {
 	if len(f.Data) < 2 || f.Data[1] != ':' {

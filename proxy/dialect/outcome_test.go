@@ -82,7 +82,9 @@ var cleanEnds = []struct {
 	{"UI messages that ask and answer", "ai-ui-v1", []string{`{"type":"tool-approval-request"}`, `{"type":"tool-approval-response"}`, `{"type":"finish"}`}, "completed", ""},
 
 	{"data stream", "ai-data-v1", []string{`0:"a"`, `d:{"finishReason":"stop"}`}, "completed", ""},
-	{"data stream without its end", "ai-data-v1", []string{`0:"a"`, `e:{"finishReason":"stop"}`}, "truncated", ""},
+	{"data stream without its end", "ai-data-v1", []string{`f:{"messageId":"m"}`, `0:"a"`, `e:{"finishReason":"stop"}`}, "truncated", ""},
+	{"data stream without steps", "ai-data-v1", []string{`0:"a"`}, "completed", ""},
+	{"data stream without steps and with an error", "ai-data-v1", []string{`g:"a"`, `3:"x"`, `0:"a"`}, "failed", "upstream_error"},
 	{"data stream with an error", "ai-data-v1", []string{`3:"x"`, `d:{"finishReason":"stop"}`}, "failed", "upstream_error"},
 
 	{"AG-UI", "ag-ui", []string{`{"type":"RUN_STARTED","threadId":"t","runId":"r"}`, `{"type":"RUN_FINISHED"}`}, "completed", ""},

@@ -2,8 +2,9 @@
 // line: "send", "resume" and "stop" are what the page's buttons do, "follow"
 // reads the stream of the chat as a server would. It prints "half" when the
 // first piece of the answer is shown, and what became of each request. It can be
-// given a comment to watch for, and the example of a fetch.
+// asked to watch for what fills a silence, and given the fetch of the example.
 import { createInterface } from "node:readline";
+import { watching } from "./watched.mjs";
 
 const [version, base, id, watch, example] = process.argv.slice(2);
 const { AbstractChat, DefaultChatTransport, readUIMessageStream } = await import("ai" + version);
@@ -11,18 +12,17 @@ const { AbstractChat, DefaultChatTransport, readUIMessageStream } = await import
 const say = (line) => process.stdout.write(line + "\n");
 
 // browser is fetch as Chromium has it: a body that breaks says so in other
-// words than those of Node. It tells what comes in the silence after the first
-// piece.
+// words than those of Node.
+const listen = watching(": keepalive", () => half && watch);
 const browser = async (...args) => {
-  const response = await fetch(...args);
+  const response = await listen(...args);
   if (!response.body) return response;
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = response.body.getReader();
   const body = new ReadableStream({
     async pull(out) {
       try {
         const { done, value } = await reader.read();
         if (done) return out.close();
-        if (half && watch && value.startsWith(watch)) say("saw " + watch);
         out.enqueue(value);
       } catch (e) {
         out.error(e instanceof TypeError ? new TypeError("network error") : e);
@@ -30,7 +30,7 @@ const browser = async (...args) => {
     },
     cancel: (reason) => reader.cancel(reason),
   });
-  return new Response(body.pipeThrough(new TextEncoderStream()), response);
+  return new Response(body, response);
 };
 
 const transport = new DefaultChatTransport({ api: base + "/api/chat", headers: { "X-User": "ada" }, fetch: example ? (await import(example)).resumingFetch : browser });
