@@ -67,9 +67,7 @@ func (p *pump) claimTurn() (over, turn bool) {
 		return false, false
 	case err == nil && p.engine.trusts(asked):
 		p.began = time.Now()
-		if p.engine.keeper != nil {
-			p.mirror = rec
-		}
+		p.intended(rec)
 		return true, true
 	case err == nil:
 		p.giveTurnUp(runregistry.ReasonOwnerLost)

@@ -14,6 +14,17 @@ import (
 // something: first the run or its intent, then its frames.
 const mendings = 3
 
+// intended keeps the record of a run whose intent is stored, where the store
+// may lose it.
+func (p *pump) intended(rec *runregistry.Record) {
+	if p.engine.keeper == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mirror = rec
+}
+
 // mend stores again what a refusal of the store shows to be lost, so that the
 // call may be repeated. Otherwise it returns why not; p.mu must be held.
 func (p *pump) mend(refusal error) error {

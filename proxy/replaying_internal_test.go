@@ -80,7 +80,9 @@ func TestAnHeirFoldsWhatTheOwnerStored(t *testing.T) {
 			for i, data := range frames {
 				last := runregistry.Seq(i + 1)
 				appendTo(t, store, lease, &runregistry.Batch{After: last - 1, Frames: [][]byte{data}})
-				owner.catchUp(t.Context(), store, lease.Run, last)
+				if err := owner.catchUp(t.Context(), store, lease.Run, last); err != nil {
+				t.Fatal(err)
+			}
 				told := owner.json()
 				appendTo(t, store, lease, &runregistry.Batch{After: last, Progress: &runregistry.Progress{Snapshot: told, SnapshotSeq: last}})
 				rec, err := store.Load(t.Context(), lease.Run)
@@ -91,7 +93,9 @@ func TestAnHeirFoldsWhatTheOwnerStored(t *testing.T) {
 				if len(frames) <= 64 {
 					heir = newFolding(d, d.Kind)
 				}
-				heir.catchUp(t.Context(), store, lease.Run, last)
+				if err := heir.catchUp(t.Context(), store, lease.Run, last); err != nil {
+				t.Fatal(err)
+			}
 				if !reflect.DeepEqual(heir.folder, owner.folder) || heir.holed {
 					t.Fatalf("after frame %d: got state %+v, want %+v", last, heir.folder, owner.folder)
 				}

@@ -263,9 +263,7 @@ func (h *Handler) begin(s *start, decision *runregistry.Decision, next Next) (*p
 		h.giveUp(ctx, decision.Lease, runregistry.ReasonOwnerLost)
 		return nil, refuse(codeStore, "Nothing was sent to the backend. Try again.")
 	}
-	if engine.keeper != nil {
-		p.mirror = rec
-	}
+	p.intended(rec)
 	h.noteWay(s.r, next)
 	engine.launch(p)
 	engine.started.add(s.r.URL.Path)

@@ -17,7 +17,8 @@ type trial struct {
 	call    *testkit.Call
 	run     string
 	readers []*testkit.Answer // the first is the client that started the run
-	replay  testkit.Client
+	owner   testkit.Client
+	replay  testkit.Client // of the other gateway
 }
 
 // startTrial starts the run as a subject.
@@ -29,7 +30,7 @@ func startTrial(t *testing.T, p *gateways, subject string, frames int) *trial {
 	})
 	owner, other := p.client(0, siteGeneric, stage).As(subject), p.client(1, siteGeneric, stage).As(subject)
 	a := owner.Do(t, generate("conv-1")).Want(200)
-	r := &trial{frames: frames, call: stage.Call(t, 1), run: a.Run(), readers: []*testkit.Answer{a}, replay: other}
+	r := &trial{frames: frames, call: stage.Call(t, 1), run: a.Run(), readers: []*testkit.Answer{a}, owner: owner, replay: other}
 	for i := range 6 {
 		r.readers = append(r.readers, []testkit.Client{other, owner}[i%2].Resume(t, a.Run(), "").Want(200))
 	}
@@ -55,7 +56,11 @@ func (r *trial) end(t *testing.T) {
 
 func (r *trial) whole(t *testing.T, control bool, reader *testkit.Answer) {
 	t.Helper()
-	events := reader.Rest()
+	r.check(t, control, reader.Rest())
+}
+
+func (r *trial) check(t *testing.T, control bool, events []testkit.Event) {
+	t.Helper()
 	checkCounted(t, r.run, 1, events)
 	if control {
 		testkit.EndsAs(t, events, "completed")

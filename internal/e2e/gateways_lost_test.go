@@ -108,12 +108,13 @@ type lossyFailover struct {
 	*gateways
 	master, replica *testkit.Redis
 	promote         func()
+	subject         string // whose runs are on the master
 }
 
 // byHand is a failover in which somebody leads the gateways to the replica.
 func byHand(t *testing.T) *lossyFailover {
 	t.Helper()
-	f := &lossyFailover{gateways: startGateways(t, 0, "")}
+	f := &lossyFailover{gateways: startGateways(t, 0, ""), subject: "user-a"}
 	f.master = f.redis
 	f.replica = testkit.StartReplica(t, f.master, "repl-diskless-sync-delay 0")
 	link := testkit.NewLink(t, f.master.Addr())
@@ -127,19 +128,55 @@ func byHand(t *testing.T) *lossyFailover {
 	return f
 }
 
+// bySentinel is a failover that Sentinels decide on.
+func bySentinel(t *testing.T) *lossyFailover {
+	t.Helper()
+	s := testkit.StartRedisSentinel(t)
+	f := &lossyFailover{master: s.Master, replica: s.Replica, promote: func() {}, subject: "user-a"}
+	f.gateways = &gateways{redis: s.Master, upstream: testkit.NewUpstream(t)}
+	for range 2 {
+		f.all = append(f.all, f.start(t, servers(s.Addrs())+" {\nsentinel mymaster\n}", "store_grace 60s"))
+	}
+	return f
+}
+
+// inCluster is a failover of one master of a Cluster.
+func inCluster(t *testing.T) *lossyFailover {
+	t.Helper()
+	c := testkit.StartRedisCluster(t)
+	f := &lossyFailover{master: c.Masters[0], replica: c.Replica, subject: subjectOn(t, c, 0)}
+	f.promote = func() { c.Replica.Do("CLUSTER", "FAILOVER", "TAKEOVER") }
+	f.gateways = &gateways{redis: f.master, upstream: testkit.NewUpstream(t)}
+	setup := f.setup(servers(c.Addrs()), "store_grace 60s")
+	setup.Plain = true // go-redis v9.23.0 has a race of its own while a Cluster changes (clusterNodes.Addrs)
+	for range 2 {
+		f.all = append(f.all, testkit.Start(t, setup))
+	}
+	return f
+}
+
 // TestAFailoverThatLosesTheTailLosesNothing: the owners of the runs have it
 // still, and store it again whatever happens next.
 func TestAFailoverThatLosesTheTailLosesNothing(t *testing.T) {
 	t.Parallel()
-	f := byHand(t)
+	for name, open := range map[string]func(*testing.T) *lossyFailover{"by hand": byHand, "Sentinel": bySentinel, "Cluster": inCluster} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			losesNothing(t, open(t))
+		})
+	}
+}
+
+func losesNothing(t *testing.T, f *lossyFailover) {
+	t.Helper()
 	start := func(name string, frames int) *losing {
-		l := losingRun(t, f.gateways, siteGeneric, "user-"+name, generate("conv-"+name), countedData(frames))
+		l := losingRun(t, f.gateways, siteGeneric, f.subject, generate("conv-"+name), countedData(frames))
 		l.grow(t, stored-1)
 		return l
 	}
 	goesOn, silent := start("goes-on", 2*shown), start("silent", 2*shown)
 	endsLater, stopped := start("ends-later", shown), start("stopped", 2*shown)
-	ends := losingRun(t, f.gateways, siteAuto, "user-ends", testkit.Chat("conv-ends", "go"), chatData(shown))
+	ends := losingRun(t, f.gateways, siteAuto, f.subject, testkit.Chat("conv-ends", "go"), chatData(shown))
 	ends.grow(t, stored-1)
 	unanswered := f.unanswered(t, countedData(shown))
 	f.replica.CatchUp(f.master)
@@ -198,7 +235,7 @@ func (f *lossyFailover) unanswered(t *testing.T, frames []string) *unanswered {
 		u.frames = append(u.frames, testkit.Pair{"message", data})
 	}
 	u.stage = f.upstream.Stage(append(script, testkit.End()))
-	u.owner, u.client = f.client(0, siteGeneric, u.stage), f.client(1, siteGeneric, u.stage)
+	u.owner, u.client = f.client(0, siteGeneric, u.stage).As(f.subject), f.client(1, siteGeneric, u.stage).As(f.subject)
 	start := u.owner.Begin(t, generate("conv-unanswered"))
 	go func() {
 		a, _ := start.Head() // without an answer the test ends soon enough

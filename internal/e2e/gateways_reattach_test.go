@@ -186,15 +186,23 @@ func TestAStoppedOwnerHandsItsRunsOn(t *testing.T) {
 // gateways are two in front of the archive. They add its credential.
 func (b *archive) gateways(t *testing.T) (*gateways, testkit.Client) {
 	t.Helper()
+	p, _ := b.behind(t, "shutdown finish 1s")
+	return p, p.all[1].Client(siteAuto).As("user-a")
+}
+
+// behind puts the archive behind two gateways, and returns how one is set up.
+func (b *archive) behind(t *testing.T, global string) (*gateways, testkit.Setup) {
+	t.Helper()
 	p := &gateways{redis: testkit.StartRedis(t), upstream: testkit.NewUpstream(t)}
 	to := b.Listener.Addr().String() + " {\nheader_up Authorization \"Bearer service\"\n}"
-	for range 2 {
-		p.all = append(p.all, testkit.Start(t, testkit.Setup{
-			Global: "store redis " + p.redis.URL() + "\nlease " + shortLease.String() + "\nshutdown finish 1s",
-			Sites:  map[string]string{siteAuto: testkit.Site(to, "keepalive off")},
-		}))
+	setup := testkit.Setup{
+		Global: "store redis " + p.redis.URL() + "\nlease " + shortLease.String() + "\n" + global,
+		Sites:  map[string]string{siteAuto: testkit.Site(to, "keepalive off")},
 	}
-	return p, p.all[1].Client(siteAuto).As("user-a")
+	for range 2 {
+		p.all = append(p.all, testkit.Start(t, setup))
+	}
+	return p, setup
 }
 
 // wantArchive fails the test unless events are all frames of the archive, each

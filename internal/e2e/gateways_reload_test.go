@@ -3,6 +3,7 @@ package e2e
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
 )
@@ -67,4 +68,71 @@ func startAround(t *testing.T, c testkit.Client) *testkit.Answer {
 		}
 	}
 	return c.Do(t, generate("")).Want(200)
+}
+
+// TestAReloadWhileAnotherGatewayDies: a gateway takes a new configuration twice
+// in mid-stream, around the death of the other one. Its own run goes on for the
+// readers of both; that of the dead one has one end, and its readers come back
+// here.
+func TestAReloadWhileAnotherGatewayDies(t *testing.T) {
+	t.Parallel()
+	p := startGateways(t, 2, "store_grace 60s")
+	mine, theirs := startTrial(t, p, "user-a", 300), p.upstream.Stage(paced(20*time.Millisecond))
+	dying, stays := p.client(1, siteGeneric, theirs), p.client(0, siteGeneric, theirs)
+	a := dying.Do(t, generate("conv-dying")).Want(200)
+	attached, moving := stays.Resume(t, a.Run(), "").Want(200), dying.Resume(t, a.Run(), "").Want(200)
+	seen, moved := attached.Take(10), moving.Take(10)
+	reload := func(i int) {
+		t.Helper()
+		if err := p.all[0].Reload(p.setup(p.redis.URL(), "store_grace 60s\nframe_retention "+itoa(300+i)+"s")); err != nil {
+			t.Errorf("reload %d: %v", i, err)
+		}
+	}
+	mine.sent(t, 20)
+	died := make(chan struct{})
+	go func() {
+		defer close(died)
+		p.all[1].Crash()
+	}()
+	reload(1)
+	<-died
+	late, _ := moving.Events.All() // what was on its way when it died
+	moved = append(moved, late...)
+	reload(2)
+
+	back := stays.Resume(t, a.Run(), moved[len(moved)-1].ID).Want(200)
+	seen, moved = append(seen, attached.Rest()...), append(moved, back.Rest()...)
+	for _, events := range [][]testkit.Event{seen, moved} {
+		checkCounted(t, a.Run(), 1, events)
+		if end := testkit.EndsAs(t, events, "uncertain"); end.StateReason == nil || *end.StateReason != "owner_lost" {
+			t.Errorf("run.end has reason %v, want owner_lost", end.StateReason)
+		}
+	}
+	if len(seen) != len(moved) {
+		t.Errorf("the reader that stayed got %d events, the one that came back %d", len(seen), len(moved))
+	}
+	mine.elsewhereDied(t)
+	if n := theirs.Starts(); n != 1 {
+		t.Errorf("got %d upstream calls, want 1", n)
+	}
+}
+
+// elsewhereDied is end for a trial whose second gateway is gone: its readers
+// come back to the first with what they have.
+func (r *trial) elsewhereDied(t *testing.T) {
+	t.Helper()
+	for i, reader := range r.readers {
+		if i%2 == 0 {
+			r.whole(t, i > 0, reader)
+			continue
+		}
+		events, _ := reader.Events.All()
+		after := ""
+		if n := len(events); n > 0 {
+			after = events[n-1].ID
+		}
+		back := r.owner.Resume(t, r.run, after).Want(200).Rest()
+		r.check(t, true, append(events, back...))
+	}
+	r.whole(t, true, r.owner.Resume(t, r.run, "").Want(200))
 }

@@ -11,27 +11,29 @@ import (
 // bounded is how long a gateway with nothing to wait for may take to end.
 const bounded = 15 * time.Second
 
-// TestGatewaysStopTenTimesInARow: each gateway that stops sends its readers
-// away, lets its run finish, and is replaced by another. No frame is lost on the
-// way.
+// TestGatewaysStopTenTimesInARow: of two gateways one after the other stops,
+// sends its readers away, lets its run finish, and comes back. No frame is lost
+// on the way.
 func TestGatewaysStopTenTimesInARow(t *testing.T) {
-	p := startGateways(t, 1, "")
+	const global = "shutdown finish 60s"
+	p := startGateways(t, 2, global)
 	for i := range 10 {
-		leaver := p.start(t, p.redis.URL(), "shutdown finish 60s")
-		finishesElsewhere(t, p, leaver, "conv-"+itoa(i))
+		finishesElsewhere(t, p, i%2, "conv-"+itoa(i))
 		if t.Failed() {
 			t.Fatalf("in round %d", i)
 		}
+		p.all[i%2] = p.start(t, p.redis.URL(), global)
 	}
 }
 
-// finishesElsewhere stops a gateway in the middle of a run whose readers go to
-// another.
-func finishesElsewhere(t *testing.T, p *gateways, leaver *testkit.Gateway, conversation string) {
+// finishesElsewhere stops one of two gateways in the middle of a run whose
+// readers go to the other.
+func finishesElsewhere(t *testing.T, p *gateways, leaves int, conversation string) {
 	t.Helper()
+	leaver := p.all[leaves]
 	gate := make(chan struct{})
 	stage := p.upstream.Stage(gatedGeneric(gate, 4))
-	here, there := leaver.Client(siteGeneric).As("user-a").On(stage), p.client(0, siteGeneric, stage)
+	here, there := p.client(leaves, siteGeneric, stage), p.client(1-leaves, siteGeneric, stage)
 	a := here.Do(t, generate(conversation)).Want(200)
 	first := a.Next()
 	reader, elsewhere := here.Resume(t, a.Run(), "").Want(200), there.Resume(t, a.Run(), "").Want(200)
@@ -59,6 +61,9 @@ func finishesElsewhere(t *testing.T, p *gateways, leaver *testkit.Gateway, conve
 	checkCounted(t, a.Run(), 2, events)
 	testkit.EndsAs(t, events, "completed")
 	checkCounted(t, a.Run(), 2, elsewhere.Rest())
+	if n := len(testkit.Content(events)); n != 3 || stage.Starts() != 1 {
+		t.Errorf("got %d frames after the first from %d upstream calls, want 3 from 1", n, stage.Starts())
+	}
 	asked := time.Now()
 	if err := leaver.Stop(); err != nil {
 		t.Errorf("the gateway ended with %v", err)

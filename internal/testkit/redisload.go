@@ -7,14 +7,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Durable are the settings of a server that keeps everything over a Kill.
-var Durable = []string{"appendonly yes", "aof-use-rdb-preamble yes"}
+// Durable are the settings of a server that keeps over a Kill all that it
+// acknowledged: with "everysec" a slow disk makes it wait with its writes, too.
+var Durable = []string{"appendonly yes", "appendfsync always", "aof-use-rdb-preamble yes", "rdbcompression no"}
 
 // Ballast gives a [Durable] server what it must load first when it starts
 // again.
 func (r *Redis) Ballast() {
 	r.t.Helper()
-	r.Do("EVAL", "for i = 1, 5000 do redis.call('SET', 'ballast:' .. i, string.rep('x', 500)) end", 0)
+	r.Do("EVAL", "for i = 1, 5000 do redis.call('SET', 'ballast:' .. i, string.rep('x', 500)) end return 1", 0)
 	r.Do("BGREWRITEAOF")
 	r.awaits("the ballast is on the disk", func(c *redis.Client) bool {
 		info, err := c.Info(context.Background(), "persistence").Result()
