@@ -81,8 +81,8 @@ func TestAnHeirFoldsWhatTheOwnerStored(t *testing.T) {
 				last := runregistry.Seq(i + 1)
 				appendTo(t, store, lease, &runregistry.Batch{After: last - 1, Frames: [][]byte{data}})
 				if err := owner.catchUp(t.Context(), store, lease.Run, last); err != nil {
-				t.Fatal(err)
-			}
+					t.Fatal(err)
+				}
 				told := owner.json()
 				appendTo(t, store, lease, &runregistry.Batch{After: last, Progress: &runregistry.Progress{Snapshot: told, SnapshotSeq: last}})
 				rec, err := store.Load(t.Context(), lease.Run)
@@ -94,8 +94,8 @@ func TestAnHeirFoldsWhatTheOwnerStored(t *testing.T) {
 					heir = newFolding(d, d.Kind)
 				}
 				if err := heir.catchUp(t.Context(), store, lease.Run, last); err != nil {
-				t.Fatal(err)
-			}
+					t.Fatal(err)
+				}
 				if !reflect.DeepEqual(heir.folder, owner.folder) || heir.holed {
 					t.Fatalf("after frame %d: got state %+v, want %+v", last, heir.folder, owner.folder)
 				}
