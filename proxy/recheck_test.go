@@ -267,6 +267,7 @@ func TestSharedConversations(t *testing.T) {
 		if got := writer.Active(t, "conv-1").Named(); got != second.Run() {
 			t.Errorf("the conversation has the run %s, want the writer's", got)
 		}
+		synctest.Wait()
 		if rec := owner.Snapshot(t, first.Run()); rec.State != "cancelled" {
 			t.Errorf("the first run is %s, want cancelled", rec.State)
 		}

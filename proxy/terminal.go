@@ -74,7 +74,7 @@ func (t *tail) lastData(ctx context.Context) []byte {
 // canFail reports whether the view's dialect has a frame that says so.
 func (r *renderer) canFail() bool {
 	opaque := r.form == formOwn && r.rec.Format == runregistry.FormatOpaque
-	return !opaque && r.dialect.Failure != nil && r.dialect.Failure(dialect.Failure{}) != nil
+	return !opaque && r.dialect.Failure != nil && r.dialect.Failure(dialect.Failure{Code: failureCode(r.rec), Request: requestOf(r.rec)}) != nil
 }
 
 // failure renders the dialect's own words for a stream that did not complete;
@@ -157,7 +157,7 @@ func (t *tail) expiredFrame(requested runregistry.Seq, reason string) runregistr
 	}
 	t.failure(id, dialect.Failure{
 		Code: eventExpired, Message: "The frames of this run are no longer stored; its snapshot is.",
-		Members: expiredMembers(rec, t.links, requested, reason),
+		Members: expiredMembers(rec, t.links, requested, reason), Request: requestOf(rec),
 	})
 	return id
 }
@@ -226,20 +226,34 @@ func endData(rec *runregistry.Record, l links) []byte {
 
 // failureOf puts the end of a run into words that are safe to show.
 func failureOf(rec *runregistry.Record, l links) dialect.Failure {
-	message, name := failureMessages[rec.State], rec.State
-	if name == runregistry.Completed {
-		name = runregistry.Failed // whole, but not what the client was promised
-	}
+	message := failureMessages[rec.State]
 	if rec.Reason != "" {
 		message += " (" + string(rec.Reason) + ")"
 	}
 	return dialect.Failure{
-		Code: name.String(), Message: message,
+		Code: failureCode(rec), Message: message, Request: requestOf(rec),
 		Members: map[string]any{
 			"run_id": rec.ID, "state": rec.State, "state_reason": optional(rec.Reason), "effect": rec.Effect,
 			"snapshot": l.self(rec.ID), "client_actions": rec.ClientActions(),
 		},
 	}
+}
+
+func failureCode(rec *runregistry.Record) string {
+	if rec.State == runregistry.Completed {
+		return runregistry.Failed.String() // whole, but not what the client was promised
+	}
+	return rec.State.String()
+}
+
+// requestOf is the id of the message that began the run, as it is remembered
+// for calls about it; nil if it is not.
+func requestOf(rec *runregistry.Record) []byte {
+	var o dialect.Origin
+	if json.Unmarshal(rec.Origin, &o) != nil {
+		return nil
+	}
+	return o.Fields["id"]
 }
 
 var failureMessages = map[runregistry.State]string{

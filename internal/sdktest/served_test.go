@@ -19,17 +19,17 @@ type served struct {
 
 // listen starts the server of a folder, which prints its port, without a
 // gateway.
-func listen(t *testing.T, folder *npm.Folder, field, credential string) *served {
+func listen(t *testing.T, folder *npm.Folder, field, credential string, args ...string) *served {
 	t.Helper()
-	s := &served{Script: folder.Run(t, "server.mjs"), field: field, credential: credential}
+	s := &served{Script: folder.Run(t, "server.mjs", args...), field: field, credential: credential}
 	s.addr = "127.0.0.1:" + s.Line(t)
 	return s
 }
 
 // serve is listen with a gateway as a bare directive makes it.
-func serve(t *testing.T, folder *npm.Folder, field, credential string) *served {
+func serve(t *testing.T, folder *npm.Folder, field, credential string, args ...string) *served {
 	t.Helper()
-	s := listen(t, folder, field, credential)
+	s := listen(t, folder, field, credential, args...)
 	s.g = testkit.Start(t, testkit.Setup{Sites: map[string]string{"": testkit.Bare(s.addr)}})
 	return s
 }

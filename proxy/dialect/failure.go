@@ -16,7 +16,13 @@ type Failure struct {
 	// Last is the data of the last frame of the stream, if there is one, for
 	// dialects that are [Dialect].Numbered. It may be missing.
 	Last []byte
+	// Request is the id of the message that the stream answers, as raw JSON; nil
+	// where it is not known.
+	Request []byte
 }
+
+// codeUncertain is the code of a run of which nobody knows how it ended.
+const codeUncertain = "uncertain"
 
 // codeCancelled is the code of a run that was stopped: some dialects have a
 // frame of its own for that.

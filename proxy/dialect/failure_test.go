@@ -113,6 +113,31 @@ func TestNoMessageForgesAFrame(t *testing.T) {
 	}
 }
 
+// TestAFailureAnswersTheRequest, where that is known and the server cannot know
+// more.
+func TestAFailureAnswersTheRequest(t *testing.T) {
+	t.Parallel()
+	d := lookup(t, "mcp")
+	for _, tt := range []struct{ code, request, want string }{
+		{"failed", `7`, `"id":7,`}, {"cancelled", `"x"`, `"id":"x",`}, {"stream_expired", `7`, `"reason":"stream_expired"`},
+		{"failed", ``, ""}, {"failed", `{`, ""}, {"uncertain", `7`, ""},
+	} {
+		frames := d.Failure(dialect.Failure{Code: tt.code, Message: "m", Request: []byte(tt.request)})
+		if tt.want == "" {
+			if frames != nil {
+				t.Errorf("%s of %s: got %q, want nothing", tt.code, tt.request, frames)
+			}
+			continue
+		}
+		if f := only(t, d, frames[0]); !strings.Contains(strings.ReplaceAll(string(f.Data), "}", ","), tt.want) {
+			t.Errorf("%s of %s: got %s, want %s", tt.code, tt.request, f.Data, tt.want)
+		}
+		if s := read(d, d.Kind, frames); s.Outcome != dialect.OutcomeFailed {
+			t.Errorf("%s: read as %v, want failed", tt.code, s.Outcome)
+		}
+	}
+}
+
 // TestReadersUnderstandOurFailures: a gateway behind a gateway.
 func TestReadersUnderstandOurFailures(t *testing.T) {
 	t.Parallel()

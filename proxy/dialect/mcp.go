@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 
@@ -18,9 +19,7 @@ var mcp = spec{
 		Name: "mcp", Kind: frame.SSE, CleanEnd: true,
 		certain: isMCP,
 		calls:   mcpCalls,
-		// Its error frame would have to repeat the id of the request, which is
-		// not known here.
-		Failure: func(Failure) [][]byte { return nil },
+		Failure: mcpFailure,
 	},
 	find: findRPC,
 	rules: rules{
@@ -41,6 +40,17 @@ var mcpCalls = []Calls{{
 	},
 	Join: &ControlCall{Method: "GET", Path: "{start_path}", Accept: "text/event-stream", ByEventID: true},
 }}
+
+// mcpFailure answers the request, without which its client would wait until it
+// lost its patience. Of a run whose end is not known here the server may know
+// more: its client asks there when the transport is aborted.
+func mcpFailure(f Failure) [][]byte {
+	if !valid(f.Request) || f.Code == codeUncertain {
+		return nil
+	}
+	e := map[string]any{"code": rpcInternal, "message": f.Message, "data": json.RawMessage(f.object(map[string]any{"reason": f.Code}))}
+	return [][]byte{dataFrame(oneLine(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(f.Request), "error": e}))}
+}
 
 // DetectByRequest returns the dialect of an answer as far as the request tells
 // for certain, or nil. Clients of MCP resume by upstream's ids, so that its

@@ -1,6 +1,7 @@
 // A server of MCP as its SDK makes it, with a tool that tells its progress and
 // goes on with each line that it is given. It prints its port, each call of the
-// tool and its end, and each request to go on with a stream.
+// tool and its end, and each request to go on with a stream. A forgetful one
+// keeps no frames.
 import { createServer } from "node:http";
 import { createInterface } from "node:readline";
 import { randomUUID } from "node:crypto";
@@ -14,6 +15,7 @@ const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const server = new McpServer({ name: "counter", version: "1.0.0" });
 server.registerTool("count", { description: "Counts to three." }, async (extra) => {
   say("called");
+  extra.signal.addEventListener("abort", () => say("aborted"));
   for (let progress = 1; progress <= 3; progress++) {
     await lines.next();
     await extra.sendNotification({
@@ -26,7 +28,8 @@ server.registerTool("count", { description: "Counts to three." }, async (extra) 
   return { content: [{ type: "text", text: "counted" }] };
 });
 
-const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: randomUUID, eventStore: new InMemoryEventStore() });
+const eventStore = process.argv[2] === "forgetful" ? undefined : new InMemoryEventStore();
+const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: randomUUID, eventStore });
 await server.connect(transport);
 const http = createServer((req, res) => {
   if (req.headers["last-event-id"]) say("resumed");
