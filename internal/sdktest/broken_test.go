@@ -125,8 +125,9 @@ const (
 	siteReplicate = "replicate" // whose answers are got, not posted
 )
 
-func brokenSites(u *testkit.Upstream) map[string]string {
-	return map[string]string{siteAuto: testkit.Site(u.Addr()), siteReplicate: testkit.Site(u.Addr(), "start GET /v1/streams/*")}
+func brokenSites(u *testkit.Upstream, options ...string) map[string]string {
+	got := append([]string{"start GET /v1/streams/*"}, options...)
+	return map[string]string{siteAuto: testkit.Site(u.Addr(), options...), siteReplicate: testkit.Site(u.Addr(), got...)}
 }
 
 // eachSDK runs a test with the calls of each SDK, and one process for it.

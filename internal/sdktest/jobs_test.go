@@ -16,6 +16,8 @@ type job struct {
 	Header map[string]string `json:"header"`
 	// After is the number of the chunk after which the script says so.
 	After int `json:"after,omitempty"`
+	// Filler is what fills silence; the script says so whenever it has begun to.
+	Filler string `json:"filler,omitempty"`
 	// Retries is how often the SDK may try again by itself.
 	Retries int `json:"retries,omitempty"`
 
@@ -32,6 +34,8 @@ type outcome struct {
 	// Answer is what it accumulated.
 	Answer json.RawMessage
 	Error  *sdkError
+	// Wire is what came over it, for a job with a filler.
+	Wire string
 	// Answers are the heads of the answers to its requests.
 	Answers []struct {
 		Status        int

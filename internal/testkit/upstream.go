@@ -165,6 +165,9 @@ func (s *Stage) answerCancel(w http.ResponseWriter, call *Call) {
 			c.stop(errStopped)
 		}
 	}
+	if len(op.Bytes) > 0 {
+		w.Header().Set("Content-Type", "application/json")
+	}
 	w.WriteHeader(op.Code)
 	_, _ = w.Write(op.Bytes) // a caller that left does not matter
 }

@@ -7,6 +7,8 @@ import { createInterface } from "node:readline";
 const plain = globalThis.fetch;
 let heading = {};
 let answers = [];
+let wires = [];
+let filler = "";
 globalThis.fetch = async (input, init) => {
   const request = new Request(input, init);
   for (const [name, value] of Object.entries(heading)) request.headers.set(name, value);
@@ -16,8 +18,30 @@ globalThis.fetch = async (input, init) => {
     run: response.headers.get("x-run-id") ?? "",
     replayed: response.headers.get("idempotent-replayed") ?? "",
   });
+  if (filler) wires.push(watch(response.clone().body));
   return response;
 };
+
+// watch reads what came over the wire, and says "filled" when it ends with the
+// filler for the first time since there was anything else.
+async function watch(body) {
+  let text = "";
+  let told = false;
+  const decoder = new TextDecoder();
+  try {
+    for await (const bytes of body) {
+      const piece = decoder.decode(bytes, { stream: true });
+      told &&= piece.replaceAll(filler, "") === "";
+      text += piece;
+      if (told || !text.endsWith(filler)) continue;
+      told = true;
+      process.stdout.write("filled\n");
+    }
+  } catch {
+    // The SDK tells of it.
+  }
+  return text;
+}
 
 // kinds are the classes of an error, its own first.
 function kinds(error) {
@@ -43,7 +67,9 @@ export async function serve(calls) {
     const job = JSON.parse(line);
     const out = { chunks: [], answer: null, error: null };
     heading = job.header ?? {};
+    filler = job.filler ?? "";
     answers = [];
+    wires = [];
     const saw = (chunk) => {
       out.chunks.push(JSON.stringify(chunk));
       if (out.chunks.length === job.after) process.stdout.write("reached " + answers.at(-1).run + "\n");
@@ -53,7 +79,7 @@ export async function serve(calls) {
     } catch (error) {
       out.error = described(error);
     }
-    process.stdout.write(JSON.stringify({ ...out, answers }) + "\n");
+    process.stdout.write(JSON.stringify({ ...out, answers, wire: (await Promise.all(wires)).join("") }) + "\n");
   }
 }
 
