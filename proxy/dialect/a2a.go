@@ -75,7 +75,11 @@ var a2aKinds = [...][2]string{
 	{"msg", ""},
 }
 
+// findA2A: what stands in a frame that is cut off may look whole.
 func findA2A(rs rules, f *frame.Frame) (*rule, []byte) {
+	if !valid(f.Data) {
+		return nil, nil
+	}
 	result := member(f.Data, "result")
 	if result == nil {
 		result = f.Data

@@ -77,11 +77,11 @@ func readRunFinish(r *reader, doc gjson.Result, out *Facts) {
 	}
 }
 
-// foldRunStart drops what an earlier run answered.
+// foldRunStart drops what an earlier run answered, but for an error.
 func foldRunStart(a *answer, doc gjson.Result) {
 	run := "run " + kept(doc.Get("runId").Str)
 	if a.over && run != a.message {
-		*a = answer{seq: a.seq}
+		*a = answer{seq: a.seq, err: a.err}
 	}
 	a.message, a.over = run, false
 }

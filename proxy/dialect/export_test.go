@@ -1,6 +1,10 @@
 package dialect
 
-import "github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
+import (
+	"maps"
+
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
+)
 
 // CertainOf are the dialects that claim the first frame of a stream.
 func CertainOf(f *frame.Frame) (names []string) {
@@ -10,4 +14,15 @@ func CertainOf(f *frame.Frame) (names []string) {
 		}
 	}
 	return names
+}
+
+// Clone returns a reader that knows what r knows.
+func Clone(r Reader) Reader {
+	made, ok := r.(*reader)
+	if !ok {
+		return r
+	}
+	c := *made
+	c.names = maps.Clone(made.names)
+	return &c
 }

@@ -132,7 +132,7 @@ func (l *rule) names() bool { return l.id != "" || l.conversation != "" || l.mod
 // succeeds: frames of this rule can say that all went well. That is believed
 // only if the frame is whole.
 func (l *rule) succeeds() bool {
-	return (l.end || l.finish != nil || l.read != nil) && l.fail == nil && !l.bare
+	return (l.end || l.finish != nil || l.read != nil || l.settles.outcome == OutcomeCompleted) && l.fail == nil && !l.bare
 }
 
 // dialect compiles the table.
