@@ -125,6 +125,30 @@ func TestLangGraphClientGoesOnThroughACutNetwork(t *testing.T) {
 	}
 }
 
+// TestLangGraphClientGoesOnByItself where the server names the stream of the
+// run: the gateway answers there, and each part comes once.
+func TestLangGraphClientGoesOnByItself(t *testing.T) {
+	t.Parallel()
+	s := serve(t, langGraph, "X-Api-Key", "lg-test", "located")
+	network := testkit.NewCutter(t, s.g.URL(""))
+	c := newGraphClient(t, network.URL())
+	c.Tell(t, "stream talk "+allModes+" false") // the server itself keeps nothing
+	s.Says(t, "called")
+	s.step(t, 1)
+	parts := c.until(t, `"one "`)
+	network.Cut()
+	s.step(t, 1)
+	testkit.Eventually(t, "the client to come back", func() bool { return network.Waiting() > 0 })
+	network.Restore()
+	parts = append(parts, c.until(t, `"two "`)...)
+	s.step(t, 1)
+	rest, end := c.rest(t)
+	if end != "done" {
+		t.Errorf("the stream ended with %q", end)
+	}
+	sameParts(t, append(parts, rest...), directGraph(t, s, "talk"))
+}
+
 // TestLangGraphRunsAreStopped by the client's own call, of both kinds, and by
 // ours. The server's run really ends.
 func TestLangGraphRunsAreStopped(t *testing.T) {

@@ -71,7 +71,10 @@ var a2aRules = rules{
 // a2aKinds are the members of version 1.0, and how version 0.3 names them over
 // JSON-RPC. Over plain HTTP it has the members, too, but a message is a msg.
 var a2aKinds = [...][2]string{
-	{"artifactUpdate", "artifact-update"}, {"statusUpdate", "status-update"}, {"task", "task"}, {"message", "message"},
+	{"artifactUpdate", "artifact-update"},
+	{"statusUpdate", "status-update"},
+	{"task", "task"},
+	{"message", "message"},
 	{"msg", ""},
 }
 

@@ -119,8 +119,12 @@ func TestAFailureAnswersTheRequest(t *testing.T) {
 	t.Parallel()
 	d := lookup(t, "mcp")
 	for _, tt := range []struct{ code, request, want string }{
-		{"failed", `7`, `"id":7,`}, {"cancelled", `"x"`, `"id":"x",`}, {"stream_expired", `7`, `"reason":"stream_expired"`},
-		{"failed", ``, ""}, {"failed", `{`, ""}, {"uncertain", `7`, ""},
+		{"failed", `7`, `"id":7,`},
+		{"cancelled", `"x"`, `"id":"x",`},
+		{"stream_expired", `7`, `"reason":"stream_expired"`},
+		{"failed", ``, ""},
+		{"failed", `{`, ""},
+		{"uncertain", `7`, ""},
 	} {
 		frames := d.Failure(dialect.Failure{Code: tt.code, Message: "m", Request: []byte(tt.request)})
 		if tt.want == "" {

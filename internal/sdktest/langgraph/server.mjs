@@ -1,6 +1,6 @@
 // A server of LangGraph as it comes, in memory, with the graphs of graphs.mjs.
 // It prints its port, and each call of a graph. A graph goes on with each line
-// that the server is given. (The bundler of its web interface is left out of
+// that the server is given. A located one names the streams of its runs. (The bundler of its web interface is left out of
 // what is installed: see overrides in package.json.)
 import { createInterface } from "node:readline";
 import { mkdtempSync, writeSync } from "node:fs";
@@ -32,5 +32,6 @@ const { host } = await startServer({
   nWorkers: 10,
   cwd: mkdtempSync(resolve("data-")),
   graphs,
+  http: process.argv[2] === "located" ? { app: resolve("located.mjs") + ":app" } : undefined,
 });
 say(host.split(":").at(-1));
