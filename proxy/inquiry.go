@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
+	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 )
 
@@ -23,20 +24,25 @@ const (
 )
 
 // inquire asks the backend how the run ended when its stream ended properly
-// without a word about it, as it may after a success, a failure and a Stop. A
-// backend that cannot tell leaves the end as it looks.
+// without a word about it, as it may after a success, a failure and a Stop, or
+// when it broke and is not to be joined. A backend that cannot tell leaves the
+// end as it looks.
 func (p *pump) inquire(end ending) {
-	e := p.inquiry(end)
+	e, broken := p.inquiry(end)
 	if e == nil {
 		return
 	}
 	for wait := inquiryRetry; ; wait = min(2*wait, maxInquiryRetry) {
-		standing, err := p.ask(e)
+		standing, answer, err := p.ask(e, broken)
 		switch {
 		case err != nil:
 			p.log.Warn("upstream did not tell how the run ended", logRun(p.lease.Run), logError(err))
 			return
-		case standing != dialect.StandingRunning:
+		case standing == dialect.StandingRunning && (!broken || e.tellsAll()):
+		case broken:
+			p.standBroken(e, standing, answer)
+			return
+		default:
 			p.stand(p.refine(standing))
 			return
 		}
@@ -50,23 +56,48 @@ func (p *pump) inquire(end ending) {
 	}
 }
 
-// inquiry is the status call that the end of the stream asks for, or nil.
-func (p *pump) inquiry(end ending) *errand {
+// tellsAll reports whether the answer to a status call holds all that the run
+// has made.
+func (e *errand) tellsAll() bool { return e.own != nil && e.own.TellsAll() }
+
+// standBroken takes the backend's word for how a run ended whose stream broke.
+// What the answer holds is then the last frame. Without it frames are missing, so
+// that only a bad end is believed.
+func (p *pump) standBroken(e *errand, s dialect.Standing, answer *reply) {
+	if e.tellsAll() {
+		p.mu.Lock()
+		p.cutter, p.join.fresh = frame.New(p.kind, p.cfg.Limits.Frame), false
+		p.mu.Unlock()
+		if err := p.feed(e.own.Last(answer.body)); err != nil {
+			p.log.Warn("last frame of a run was not taken", logRun(p.lease.Run), logError(err))
+		}
+		return
+	}
+	if s == dialect.StandingFailed || s == dialect.StandingCancelled {
+		p.stand(s)
+		p.mu.Lock()
+		p.facts.asked = true
+		p.mu.Unlock()
+	}
+}
+
+// inquiry is the status call that the end of the stream asks for, or nil; broken
+// tells that it did not end properly.
+func (p *pump) inquiry(end ending) (e *errand, broken bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	whole := end.err == nil && !end.aborted && end.panicked == nil && p.ctx.Err() == nil
-	if !whole || p.ground == nil || !p.stream || p.status >= http.StatusBadRequest || p.halt.begun || p.over {
-		return nil
+	if end.panicked != nil || p.ctx.Err() != nil || p.ground == nil || !p.stream || p.status >= http.StatusBadRequest || p.halt.begun || p.over {
+		return nil, false
 	}
-	if p.facts.ending || p.facts.outcome != dialect.OutcomeNone || !p.dialect.CleanEnd {
-		return nil
+	if p.facts.ending || p.facts.outcome != dialect.OutcomeNone {
+		return nil, false
 	}
-	e, err := p.bearings.status(&p.cfg.Status)
-	if err != nil {
-		return nil
+	broken = end.err != nil || end.aborted || !p.dialect.CleanEnd
+	if e, err := p.bearings.status(&p.cfg.Status); err == nil && p.ground.reaches(e) {
+		p.inquiring = true
+		return e, broken
 	}
-	p.inquiring = true
-	return e
+	return nil, false
 }
 
 // refine asks of a run that has completed whether it only waits for somebody's
@@ -78,7 +109,7 @@ func (p *pump) refine(s dialect.Standing) dialect.Standing {
 	if s != dialect.StandingCompleted || err != nil {
 		return s
 	}
-	if more, err := p.ask(e); err == nil && more == dialect.StandingPaused {
+	if more, _, err := p.ask(e, false); err == nil && more == dialect.StandingPaused {
 		return more
 	}
 	return s
@@ -86,20 +117,25 @@ func (p *pump) refine(s dialect.Standing) dialect.Standing {
 
 var errUntold = errors.New("answer tells no status")
 
-// ask makes one status call and reads the answer.
-func (p *pump) ask(e *errand) (dialect.Standing, error) {
+// ask makes one status call and reads the answer. A backend whose stream broke
+// is asked once: it may be gone, and readers wait to be told.
+func (p *pump) ask(e *errand, broken bool) (dialect.Standing, *reply, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, inquiryPatience)
 	defer cancel()
-	answer, err := p.ground.persist(ctx, e)
+	call := p.ground.persist
+	if broken {
+		call = p.ground.once
+	}
+	answer, err := call(ctx, e)
 	if err != nil {
-		return dialect.StandingUnknown, err
+		return dialect.StandingUnknown, nil, err
 	}
 	standing := e.standing(answer)
 	if !answer.accepted() || standing == dialect.StandingUnknown {
 		p.log.Info("upstream was asked how the run stands", logRun(p.lease.Run), slog.Int("status", answer.code()))
-		return standing, errUntold
+		return standing, nil, errUntold
 	}
-	return standing, nil
+	return standing, answer, nil
 }
 
 // standing reads an answer: by the dialect's table, or for a configured call by

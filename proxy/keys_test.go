@@ -216,23 +216,57 @@ func TestARequiredKey(t *testing.T) {
 	})
 }
 
-// TestTheRunIDOfAnAGUIClientIsItsKey, which a header field overrides.
-func TestTheRunIDOfAnAGUIClientIsItsKey(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		s := newSite(t, streams(data(1)...))
-		agent := testkit.Ask{Path: "/agent", Body: `{"threadId":"t-1","runId":"r-1","messages":[]}`}
-		first := s.Do(t, agent).Want(http.StatusOK)
-		first.Bytes() //nolint:errcheck // how it ends is not looked at
-		if first.Conversation() != "t-1" {
-			t.Errorf("got conversation %q, want the thread", first.Conversation())
-		}
-		if again := s.ran(t, agent); again != first.Run() {
-			t.Errorf("got %s, want %s again", again, first.Run())
-		}
-		changed := testkit.Ask{Path: "/agent", Body: `{"threadId":"t-1","runId":"r-1","messages":[1]}`}
-		s.Do(t, changed).Problem(http.StatusUnprocessableEntity, "idempotency_key_reused")
-		if other := s.ran(t, agent.Key("k-1")); other == first.Run() {
-			t.Error("the header field did not win")
-		}
-	})
+// TestAnIDOfTheClientsOwnIsItsKey, while the run goes on and after it has ended,
+// and a header field overrides it.
+func TestAnIDOfTheClientsOwnIsItsKey(t *testing.T) {
+	for name, c := range map[string]struct {
+		ask          testkit.Ask
+		conversation string
+	}{
+		"AG-UI":                        {testkit.Ask{Path: "/agent", Body: `{"threadId":"t-1","runId":"r-1","messages":[]}`}, "t-1"},
+		"CopilotKit's single endpoint": {testkit.Ask{Path: "/api/copilotkit", Body: `{"method":"agent/run","params":{"agentId":"a"},"body":{"threadId":"t-1","runId":"r-1","messages":[]}}`}, "t-1"},
+		"FastGPT":                      {testkit.Ask{Path: "/api/v1/chat/completions", Body: `{"chatId":"c-1","responseChatItemId":"i-1","stream":true,"messages":[]}`}, "c-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				end := make(chan struct{})
+				s := newSite(t, func(n int, w http.ResponseWriter, r *http.Request) error {
+					if n > 1 {
+						return streams(data(1)...)(n, w, r)
+					}
+					sse(w)
+					defer func() { <-end }()
+					return say(w, data(1)[0])
+				})
+				first := s.Do(t, c.ask).Want(http.StatusOK)
+				first.Take(1)
+				changed := c.ask
+				changed.Body = strings.Replace(c.ask.Body, "[]", "[1]", 1)
+				same := func(when string) {
+					t.Helper()
+					again := s.Do(t, c.ask).Want(http.StatusOK)
+					if again.Take(1); again.Run() != first.Run() || again.Header.Get("Idempotent-Replayed") != "true" {
+						t.Errorf("%s: got %s, want %s again", when, again.Run(), first.Run())
+					}
+					s.Do(t, changed).Problem(http.StatusUnprocessableEntity, "idempotency_key_reused")
+				}
+				same("while it runs")
+				close(end)
+				first.Bytes() //nolint:errcheck // how it ends is not looked at
+				same("when it has ended")
+				if first.Conversation() != c.conversation {
+					t.Errorf("got conversation %q, want %q", first.Conversation(), c.conversation)
+				}
+				if got := s.calls.Load(); got != 1 {
+					t.Errorf("got %d calls, want 1", got)
+				}
+				if other := s.ran(t, c.ask.Key("k-1")); other == first.Run() {
+					t.Error("the header field did not win")
+				}
+				if theirs := s.As("user-b").Do(t, c.ask); theirs.Run() == first.Run() {
+					t.Error("the id of one user attaches another")
+				}
+			})
+		})
+	}
 }

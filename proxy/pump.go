@@ -116,6 +116,9 @@ type tally struct {
 	reason  runregistry.Reason
 	ending  bool // the end marker was seen
 	waiting bool
+	// asked: the outcome is what the backend said when it was asked about a stream
+	// that broke.
+	asked bool
 }
 
 // batch collects what one read from upstream brought.

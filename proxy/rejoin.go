@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -29,6 +30,11 @@ type joining struct {
 	sparse bool
 	// fresh: the stream was joined, and none of its frames is new yet.
 	fresh bool
+	// blind: a stream without positions was joined, and did not begin with all
+	// that was made so far, so that nobody knows what is missing.
+	blind bool
+	// told is what such a stream began with, while nothing came after it.
+	told []byte
 	// times counts the streams that were joined.
 	times int
 	// news is when the last frame came, or the search began; wait is how long to
@@ -62,10 +68,14 @@ func (p *pump) passes(f *frame.Frame) bool {
 	if !p.join.possible {
 		return true
 	}
+	if p.join.fresh && p.join.position == dialect.Whole {
+		return p.passesFirst(f)
+	}
 	position := p.dialect.PositionOf(f)
-	if position == "" {
+	if position == "" || position == dialect.Whole && p.cfg.Join.configured() {
 		return true
 	}
+	p.join.told = nil
 	if reached := p.join.position; p.join.fresh && reached != "" {
 		if dialect.Follows(position, reached) <= 0 {
 			return false
@@ -83,13 +93,30 @@ func (p *pump) passes(f *frame.Frame) bool {
 	return true
 }
 
+// passesFirst takes the first frame of a joined stream that gives no positions.
+// It has to hold all that was made so far: then what was said while nobody
+// listened is in it. A backend that breaks off after it again and again says the
+// same each time.
+func (p *pump) passesFirst(f *frame.Frame) bool {
+	if p.join.blind = p.join.blind || !p.dialect.Tells(f); p.join.blind {
+		return false
+	}
+	p.join.fresh = false
+	p.countJoin()
+	if bytes.Equal(p.join.told, f.Data) {
+		return false
+	}
+	p.join.told = bytes.Clone(f.Data)
+	return true
+}
+
 // rejoins reports whether the run's stream, which came back as end says, is to
 // be looked for again: it broke, or ended without saying how, and what follows
 // can be asked for.
 func (p *pump) rejoins(end ending) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.join.possible || p.join.position == "" || p.over || p.ctx.Err() != nil || p.halt.begun || p.facts.ending || end.panicked != nil {
+	if !p.join.possible || p.join.position == "" || p.join.blind || p.over || p.ctx.Err() != nil || p.halt.begun || p.facts.ending || end.panicked != nil {
 		return false
 	}
 	broken := end.err != nil || end.aborted || !p.dialect.CleanEnd && p.facts.outcome == dialect.OutcomeNone
@@ -172,18 +199,27 @@ func (p *pump) readOn(w *joinWriter, e *errand) error {
 
 // joined begins another stream of the run; p.mu must be held.
 func (p *pump) joined() {
-	p.join.times++
 	p.join.fresh = true
 	p.cutter = frame.New(p.kind, p.cfg.Limits.Frame)
 	p.lastByte, p.lastSeen = time.Now(), time.Now()
 	if !p.stuck {
 		p.batch.reset()
 	}
-	times := p.reattached()
-	p.note(func(pr *runregistry.Progress) { pr.Reattached = times })
+	if p.join.position == dialect.Whole {
+		return // its first frame decides
+	}
+	p.countJoin()
 	if err := p.commit(); err != nil {
 		p.cancel(errLost)
 	}
+}
+
+// countJoin notes that a stream was joined; p.mu must be held, and a commit has
+// to follow.
+func (p *pump) countJoin() {
+	p.join.times++
+	times := p.reattached()
+	p.note(func(pr *runregistry.Progress) { pr.Reattached = times })
 	p.engine.metrics.runReattached()
 	p.log.Info("stream of a run was joined again", logRun(p.lease.Run), slog.Int("times", times))
 }
@@ -228,7 +264,16 @@ func (w *joinWriter) Write(b []byte) (int, error) {
 	if err := w.pump.feed(b); err != nil {
 		return 0, err
 	}
+	if w.pump.isBlind() {
+		return 0, errNoStream
+	}
 	return len(b), nil
+}
+
+func (p *pump) isBlind() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.join.blind
 }
 
 // FlushError makes flushing through [http.ResponseController] succeed.

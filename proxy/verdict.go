@@ -62,6 +62,9 @@ func (p *pump) judge(end ending) runregistry.Settlement {
 // judgeBroken: the stream did not say how it ended. What became of one that the
 // owner lost with its life, nobody knows.
 func (p *pump) judgeBroken() runregistry.Settlement {
+	if p.facts.asked {
+		return p.judgeOutcome()
+	}
 	if p.join.adopted && p.join.times == 0 {
 		return runregistry.Settlement{State: runregistry.Uncertain, Reason: runregistry.ReasonOwnerLost}
 	}

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,13 +23,18 @@ var a2a = spec{
 		Failure:     a2aFailure,
 		PausedEnd:   true,
 		Numbered:    true,
+		Position:    a2aPosition,
+		whole:       isWholeTask,
 		calls: []Calls{
-			{start: "/message:stream", Cancel: &ControlCall{
+			{start: "/message:stream", Join: &ControlCall{Method: "POST", Path: "{prefix}/tasks/{upstream_id}:subscribe", Accept: "text/event-stream"}, Status: &ControlCall{
+				Method: "GET", Path: "{prefix}/tasks/{upstream_id}", state: a2aState, words: a2aStandings,
+				last: func(task []byte) []byte { return fmt.Appendf(nil, `{"task":%s}`, task) },
+			}, Cancel: &ControlCall{
 				Method: "POST", Path: "{prefix}/tasks/{upstream_id}:cancel", state: a2aState, words: a2aStandings,
 				taken: taken{status: 200, body: `{"id":{upstream_id},"status":{"state":{state}}}`, stopped: "TASK_STATE_CANCELED", stopping: "TASK_STATE_WORKING"},
 			}},
-			{when: condition{"method", "message/stream"}, Cancel: a2aCancel("tasks/cancel", `"kind":"task",`, "canceled", "working")},
-			{when: condition{"method", "SendStreamingMessage"}, Cancel: a2aCancel("CancelTask", "", "TASK_STATE_CANCELED", "TASK_STATE_WORKING")},
+			{when: condition{"method", "message/stream"}, Join: a2aJoin("tasks/resubscribe"), Status: a2aStatus("tasks/get", lastTask03), Cancel: a2aCancel("tasks/cancel", `"kind":"task",`, "canceled", "working")},
+			{when: condition{"method", "SendStreamingMessage"}, Join: a2aJoin("SubscribeToTask"), Status: a2aStatus("GetTask", lastTask), Cancel: a2aCancel("CancelTask", "", "TASK_STATE_CANCELED", "TASK_STATE_WORKING")},
 		},
 	},
 	find:  findA2A,
@@ -52,11 +58,59 @@ func a2aCancel(method, kind, stopped, stopping string) *ControlCall {
 	}
 }
 
+// a2aJoin is the call by which a stream is joined: it begins with the whole task
+// as it is then, and bears the number of the message, which is that of the
+// start.
+func a2aJoin(method string) *ControlCall {
+	return &ControlCall{
+		Method: "POST", Path: "{start_path}", Accept: "text/event-stream",
+		Body: `{"jsonrpc":"2.0","id":{request.id},"method":"` + method + `","params":{"id":{upstream_id}}}`,
+	}
+}
+
+// a2aStatus asks for the whole task: one that has ended is not joined any more.
+func a2aStatus(method string, last func([]byte) []byte) *ControlCall {
+	return &ControlCall{
+		Method: "POST", Path: "{start_path}", state: a2aState, words: a2aStandings, last: last,
+		Body: `{"jsonrpc":"2.0","id":{request.id},"method":"` + method + `","params":{"id":{upstream_id}}}`,
+	}
+}
+
+// lastTask03: version 0.3 tells a task in a stream as it does outside.
+func lastTask03(answer []byte) []byte { return answer }
+
+func lastTask(answer []byte) []byte {
+	doc := gjson.ParseBytes(answer)
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"task":%s}}`, doc.Get("id").Raw, doc.Get("result").Raw)
+}
+
+// a2aPosition: frames have no numbers; a server may give them SSE ids.
+func a2aPosition(f *frame.Frame) string {
+	if id := kept(string(f.ID)); id != "" {
+		return id
+	}
+	if l, _ := findA2A(a2aRules, f); l == nil || l.id == "" {
+		return ""
+	}
+	return Whole
+}
+
+func isWholeTask(f *frame.Frame) bool {
+	l, _ := findA2A(a2aRules, f)
+	return l == a2aRules["task"]
+}
+
 var (
 	a2aState     = paths{"result.status.state", "result.task.status.state", "status.state", "task.status.state"}
 	a2aStandings = map[string]Standing{
 		"canceled": StandingCancelled, "task_state_canceled": StandingCancelled,
 		"working": StandingRunning, "task_state_working": StandingRunning,
+		"submitted": StandingRunning, "task_state_submitted": StandingRunning,
+		"completed": StandingCompleted, "task_state_completed": StandingCompleted,
+		"failed": StandingFailed, "task_state_failed": StandingFailed,
+		"rejected": StandingCompleted, "task_state_rejected": StandingCompleted,
+		"input-required": StandingPaused, "task_state_input_required": StandingPaused,
+		"auth-required": StandingPaused, "task_state_auth_required": StandingPaused,
 	}
 )
 
@@ -150,6 +204,9 @@ func readTask(r *reader, doc gjson.Result, out *Facts) {
 
 // foldTask: a task that is joined again comes with what it has made so far.
 func foldTask(a *answer, doc gjson.Result) {
+	if doc.Get("artifacts.0").Exists() {
+		a.text, a.message, a.settled = clip{}, "", 0
+	}
 	each(doc.Get("artifacts"), func(artifact gjson.Result) { foldArtifact(a, artifact, false) })
 	foldTaskStatus(a, doc)
 }

@@ -72,6 +72,9 @@ type ControlCall struct {
 	// such calls look like: the template with its variables as texts.
 	taken taken
 	form  gjson.Result
+	// last makes the last data of a stream of the answer to a Status call; nil
+	// where that does not hold all that the run has made.
+	last func(answer []byte) []byte
 	// needs, if set, is a member of the start's body without which the backend
 	// does not take the call.
 	needs condition
@@ -97,6 +100,23 @@ func (c *ControlCall) Standing(body []byte) Standing {
 		return StandingUnknown
 	}
 	return c.words[strings.ToLower(c.state.text(gjson.ParseBytes(body)))]
+}
+
+// TellsAll reports whether the answer holds all that the run has made: see
+// [ControlCall.Last].
+func (c *ControlCall) TellsAll() bool { return c.last != nil }
+
+// Last makes the last frame of a stream of an answer that tells how the run
+// ended and what it made. It is nil if the answer does not tell that.
+func (c *ControlCall) Last(answer []byte) []byte {
+	if c.last == nil || !gjson.ValidBytes(answer) {
+		return nil
+	}
+	var line bytes.Buffer
+	if json.Compact(&line, c.last(answer)) != nil {
+		return nil
+	}
+	return dataFrame(line.Bytes())
 }
 
 // Refused reports whether the body of an answer says that the call failed,

@@ -79,6 +79,8 @@ type Dialect struct {
 	// cancels are those of them that stop a run, and stops all by which clients
 	// do.
 	cancels, stops []*ControlCall
+	// whole tells that a frame holds all that its run has made so far.
+	whole func(f *frame.Frame) bool
 	// generations are patterns of the paths that generate; see matchTail.
 	generations []string
 	// certain tells that the first frame of a stream can only be of this

@@ -17,6 +17,13 @@ func (d *Dialect) PositionOf(f *frame.Frame) string {
 	return kept(string(f.ID))
 }
 
+// Whole is the position of every frame of a stream that gives none, if it begins
+// with all that was made so far when it is joined: see [Dialect.Tells].
+const Whole = "whole"
+
+// Tells reports whether a frame holds all that its run has made so far.
+func (d *Dialect) Tells(f *frame.Frame) bool { return d.whole != nil && d.whole(f) }
+
 // byMemberPosition reads positions that stand in a member of the JSON.
 func byMemberPosition(path string) func(*frame.Frame) string {
 	return func(f *frame.Frame) string {
