@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
@@ -273,21 +274,28 @@ func (t *tail) keepAlive() error {
 	return t.send([]byte(t.keepalive))
 }
 
-// send is one write and one flush under a deadline.
+// pieceSize is what a reader must take within [stallLimit] to count as one that
+// does not stall: a large frame over a slow line takes longer as a whole.
+const pieceSize = 64 << 10
+
+// send is one write and one flush under a deadline. What is larger than a piece
+// is written by pieces, each with its own.
 func (t *tail) send(b []byte) error {
-	now := time.Now()
-	if t.deadline.Sub(now) < stallLimit {
-		if err := t.extend(now); err != nil {
-			return err
+	for piece := range slices.Chunk(b, pieceSize) {
+		now := time.Now()
+		if t.deadline.Sub(now) < stallLimit {
+			if err := t.extend(now); err != nil {
+				return err
+			}
 		}
-	}
-	if _, err := t.w.Write(b); err != nil {
-		return fmt.Errorf("writing to reader: %w", err)
+		if _, err := t.w.Write(piece); err != nil {
+			return fmt.Errorf("writing to reader: %w", err)
+		}
+		t.last = now
 	}
 	if err := t.ctrl.Flush(); err != nil {
 		return fmt.Errorf("flushing to reader: %w", err)
 	}
-	t.last = now
 	return nil
 }
 
