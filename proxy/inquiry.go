@@ -92,7 +92,9 @@ func (p *pump) inquiry(end ending) (e *errand, broken bool) {
 	if p.facts.ending || p.facts.outcome != dialect.OutcomeNone {
 		return nil, false
 	}
-	broken = end.err != nil || end.aborted || !p.dialect.CleanEnd
+	if broken = p.broken(end); !broken && !p.dialect.CleanEnd {
+		return nil, false
+	}
 	if e, err := p.bearings.status(&p.cfg.Status); err == nil && p.ground.reaches(e) {
 		p.inquiring = true
 		return e, broken

@@ -119,8 +119,17 @@ func (p *pump) rejoins(end ending) bool {
 	if !p.join.possible || p.join.position == "" || p.join.blind || p.over || p.ctx.Err() != nil || p.halt.begun || p.facts.ending || end.panicked != nil {
 		return false
 	}
-	broken := end.err != nil || end.aborted || !p.dialect.CleanEnd && p.facts.outcome == dialect.OutcomeNone
-	return broken && time.Since(p.join.news) < p.joinPatience()
+	return p.broken(end) && time.Since(p.join.news) < p.joinPatience()
+}
+
+// broken reports whether a stream that said nothing about its end may not end as
+// it did; p.mu must be held.
+func (p *pump) broken(end ending) bool {
+	if end.err != nil || end.aborted {
+		return true
+	}
+	ends := p.dialect.CleanEnd || p.facts.outcome != dialect.OutcomeNone || p.facts.waiting && p.dialect.PausedEnd
+	return !ends
 }
 
 func (p *pump) joinPatience() time.Duration {

@@ -281,3 +281,17 @@ func TestABadEndIsBelievedOfABrokenStream(t *testing.T) {
 		})
 	}
 }
+
+// TestATaskThatAsksIsNotJoinedAgain when its stream ends properly: the answer to
+// its question is another request.
+func TestATaskThatAsksIsNotJoinedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newSite(t, streams(oldTaskFrame, datum(`{"jsonrpc":"2.0","id":1,"result":{"kind":"status-update","taskId":"task-1","contextId":"ctx-1","final":false,"status":{"state":"input-required"}}}`)))
+		ask := ownStops["a2a 0.3"].start
+		a := s.Do(t, ask)
+		a.Rest()
+		if rec := s.Snapshot(t, a.Run()); rec.State != "completed" || rec.Reason() != "input_required" || s.calls.Load() != 1 {
+			t.Errorf("got %s, %s after %d calls, want the question after one", rec.State, rec.Reason(), s.calls.Load())
+		}
+	})
+}
