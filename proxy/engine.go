@@ -279,22 +279,36 @@ const pollInterval = 2 * time.Second
 // readerLeft starts the clock of on_disconnect cancel. It is called when a
 // reader of a run that this process owns went away.
 func (e *Engine) readerLeft(id runregistry.RunID) {
-	p := e.local(id)
-	if p == nil || !p.cfg.DisconnectCancel {
+	if p := e.local(id); p != nil && p.cfg.DisconnectCancel {
+		left := p.readers.Add(1)
+		time.AfterFunc(p.cfg.DisconnectAfter, func() { e.abandoned(p, left) })
+	}
+}
+
+// deserted starts that clock, if it does not run, for a run that nobody reads
+// on any gateway: whoever left last may have been elsewhere.
+func (e *Engine) deserted(p *pump) {
+	if p.cfg.DisconnectCancel && p.clocked.CompareAndSwap(false, true) {
+		left := p.readers.Load()
+		time.AfterFunc(p.cfg.DisconnectAfter, func() {
+			defer p.clocked.Store(false)
+			e.abandoned(p, left)
+		})
+	}
+}
+
+// abandoned stops a run if still nobody reads it.
+func (e *Engine) abandoned(p *pump, left int64) {
+	if p.readers.Load() != left || p.ctx.Err() != nil {
+		return // somebody came back, or it is over
+	}
+	id := p.lease.Run
+	if n, err := e.store.Readers(p.ctx, id); err != nil || n > 0 {
 		return
 	}
-	left := p.readers.Add(1)
-	time.AfterFunc(p.cfg.DisconnectAfter, func() {
-		if p.readers.Load() != left || p.ctx.Err() != nil {
-			return // somebody came back, or it is over
-		}
-		if n, err := e.store.Readers(p.ctx, id); err != nil || n > 0 {
-			return
-		}
-		if _, err := e.stop(p.ctx, id, nil); err != nil {
-			e.log.Warn("stopping an abandoned run failed", slog.String("run_id", string(id)), slog.Any("error", err))
-		}
-	})
+	if _, err := e.stop(p.ctx, id, nil); err != nil {
+		e.log.Warn("stopping an abandoned run failed", logRun(id), logError(err))
+	}
 }
 
 // readerCame stops the clock of on_disconnect cancel.

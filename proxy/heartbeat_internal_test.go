@@ -19,7 +19,7 @@ import (
 // TestAHeartbeatWaitsForNoRun: it is that of all runs, and one whose owner is
 // at a store that does not answer must not cost the others their leases.
 func TestAHeartbeatWaitsForNoRun(t *testing.T) {
-	p := &pump{log: slog.New(slog.DiscardHandler), last: 3}
+	p := &pump{log: slog.New(slog.DiscardHandler), cfg: &Config{}, last: 3}
 	p.cancel = func(cause error) { t.Errorf("the run was given up: %v", cause) }
 	p.mu.Lock() // as an append does until it is answered
 	defer p.mu.Unlock()

@@ -60,6 +60,8 @@ type pump struct {
 	began    time.Time
 	// readers changes whenever a reader comes or goes.
 	readers atomic.Int64
+	// clocked is set while a heartbeat's clock of on_disconnect runs.
+	clocked atomic.Bool
 	// deleteAfter asks for deletion once the run is settled.
 	deleteAfter atomic.Bool
 	// first are the header fields that only the first delivery gets.

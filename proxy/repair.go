@@ -162,6 +162,9 @@ func (p *pump) renewed(r runregistry.Renewal) {
 		p.stop(nil)
 	default:
 		p.repair(r.Last, r.Revision)
+		if r.Readers == 0 {
+			p.engine.deserted(p)
+		}
 	}
 }
 

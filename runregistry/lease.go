@@ -47,9 +47,10 @@ type Leaser interface {
 	Orders(ctx context.Context) <-chan RunID
 	// Restore writes a run again that a store which came back without its data
 	// no longer knows: record, claims and the frames of the owner's window, in
-	// one step, if the claims are still free. Otherwise it returns [ErrTaken]. A
-	// run that is there under this lease is left as it is, so that Restore may
-	// be called again when its answer was lost.
+	// one step, if the claims are still free and the run was not deleted within
+	// the last hour. Otherwise it returns [ErrTaken]. A run that is there under
+	// this lease is left as it is, so that Restore may be called again when its
+	// answer was lost.
 	Restore(ctx context.Context, l Lease, r *Record, window *Batch) error
 }
 

@@ -90,7 +90,7 @@ func (s *Store) delete(ctx context.Context, id runregistry.RunID) error {
 		}
 		p := call(deleteScript)
 		s.claimed(p, e)
-		p.key(s.keys.op(at, op)).arg(e.token, e.rec.KeyExpiresAt().Sub(s.clock.now()).Milliseconds())
+		p.key(s.keys.op(at, op), s.keys.deleted(id)).arg(e.token, e.rec.KeyExpiresAt().Sub(s.clock.now()).Milliseconds())
 		p.arg(flag(e.rec.UpstreamID != ""))
 		if e.rec.UpstreamID != "" {
 			p.key(s.keys.upstream(at, e.rec.Scope, e.rec.UpstreamID))

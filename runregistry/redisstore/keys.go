@@ -48,6 +48,11 @@ func (k keyspace) op(p runregistry.Partition, token string) string {
 	return k.part(p) + "o:" + token
 }
 
+// deleted marks for a while that a run was deleted, and not lost.
+func (k keyspace) deleted(id runregistry.RunID) string {
+	return k.part(id.Partition()) + "z:" + string(id)
+}
+
 // active is a sorted set: the runs that count in a subject's limit.
 func (k keyspace) active(p runregistry.Partition, s runregistry.Subject) string {
 	return k.part(p) + "s:" + hashed(s.Key())

@@ -75,6 +75,7 @@ func (s *Store) restoreCall(l runregistry.Lease, n *entry, b *batch) (*params, e
 	r := &n.rec
 	p := call(restoreScript)
 	s.claimed(p, n)
+	p.key(s.keys.deleted(l.Run))
 	talking, named := n.claims.dialogue != "", r.UpstreamID != ""
 	if talking {
 		p.key(s.keys.name(l.Run.Partition(), r.Scope, r.Conversation))

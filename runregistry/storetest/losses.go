@@ -19,6 +19,7 @@ var restoreTests = []sharedTest{
 	{"a lost tail can be stored again after a Stop", restoreTailStopped},
 	{"a run that is there is left as it is", restoreNotLost},
 	{"a run that another instance took over is not restored", restoreNotMine},
+	{"a run that was deleted is not restored", restoreDeleted},
 }
 
 func (f *fixture) restore(l runregistry.Lease, r *runregistry.Record, after runregistry.Seq, frames ...string) error {
@@ -185,6 +186,17 @@ func restoreNotMine(f *pair) {
 	f.takeOver(old.Run)
 	f.wantErr("restoring", owner.restore(old, before, 0, "one"), runregistry.ErrTaken)
 	f.wantFrames(old.Run)
+}
+
+// An owner that was frozen finds its run gone, too.
+func restoreDeleted(f *pair) {
+	l := f.running()
+	f.add(l, 0, "one")
+	before := f.load(l.Run)
+	f.complete(l)
+	f.remove(l.Run)
+	f.wantErr("restoring", f.restore(l, before, 0, "one"), runregistry.ErrTaken)
+	f.wantErr("loading", first(f.other.Load(f.ctx, l.Run)), runregistry.ErrNoRun)
 }
 
 var deadlineTests = []sharedTest{

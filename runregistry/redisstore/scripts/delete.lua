@@ -1,13 +1,13 @@
 -- Forgets a run that has ended. Its key, if it still answers for it, stays
 -- reserved.
 --
--- KEYS  claims (take_claims), operation, [upstream's id]
+-- KEYS  claims (take_claims), operation, mark of the deletion, [upstream's id]
 -- ARGV  claims; token that must stand; milliseconds that the key stays
 --       reserved; 1 with upstream's id; verb; channel
 -- says  ok | gone | stale (look again)
 --
 -- Sent twice: the operation is remembered.
-local c, op = take_claims(), key()
+local c, op, mark = take_claims(), key(), key()
 local was, reserved = arg(), num()
 local upstream
 if arg() == '1' then upstream = key() end
@@ -32,5 +32,7 @@ if c.dialogue ~= '' then
   for _, name in ipairs(c.names) do drop_name(name, c.member) end
 end
 redis.call('DEL', c.run, c.frames, c.readers)
+-- An owner that was frozen when the run was taken from it must not restore it.
+redis.call('SET', mark, '1', 'PX', 3600000)
 redis.call(verb, channel, 'C')
 return say('ok')

@@ -1,7 +1,8 @@
 -- Writes a run again that the store has lost: record, claims and the frames of
 -- its owner's window, if the claims are still free (promises 1 and 7).
 --
--- KEYS  claims (take_claims), [conversation's name], [upstream's id]
+-- KEYS  claims (take_claims), mark of a deletion, [conversation's name],
+--       [upstream's id]
 -- ARGV  claims; 1 with a conversation; dialogue; 1 with upstream's id; 1 if the
 --       run holds its conversation; epoch; instance; safety (ms); lease (ms);
 --       log limits (frames, bytes); token; state; revision; record; 1 with a
@@ -12,7 +13,7 @@
 -- says  ok | there, and nothing is written | taken
 --
 -- Sent twice: the second finds the run with its own epoch.
-local c = take_claims()
+local c, mark = take_claims(), key()
 local name, upstream
 if arg() == '1' then name = key() end
 local dialogue = arg()
@@ -25,6 +26,7 @@ local verb, channel, after, n = arg(), arg(), num(), num()
 
 local stands = redis.call('HGET', c.run, 'e')
 if stands then return say(stands == epoch and 'there' or 'taken') end
+if redis.call('EXISTS', mark) == 1 then return say('taken') end
 if c.key then
   local owner = redis.call('GET', c.key)
   if owner and owner ~= c.id then return say('taken') end
