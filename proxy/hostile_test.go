@@ -84,3 +84,22 @@ func TestConditionsAndRangesTellNothing(t *testing.T) {
 		s.Do(t, testkit.Ask{Path: "/_runs/" + run}.With("If-None-Match", tag)).Want(http.StatusNotModified)
 	})
 }
+
+// TestDocumentsAreNeitherKeptNorGuessedAt: no cache stores what is of a run, and
+// no browser takes it for a page.
+func TestDocumentsAreNeitherKeptNorGuessedAt(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newSite(t, streams(data(1)...), generic)
+		run := s.ran(t, startChat())
+		for _, ask := range []testkit.Ask{
+			{Path: "/_runs/" + run}, {Path: "/_runs"}, {Path: "/_runs/active?conversation_id=conv-1"}, {Path: "/_runs/run_x"}, {Path: "/_runs/" + run + "/events"},
+			testkit.Ask{Path: "/_runs/" + run + "/events"}.With("Accept", "application/json"), {Method: http.MethodPost, Path: "/_runs/" + run + "/cancel"},
+		} {
+			a := s.Do(t, ask)
+			a.Rest()
+			if !strings.HasPrefix(a.Header.Get("Cache-Control"), "no-store") || a.Header.Get("X-Content-Type-Options") != "nosniff" || strings.Contains(a.Header.Get("Content-Type"), "html") {
+				t.Errorf("%s %s: got %v", ask.Method, ask.Path, a.Header)
+			}
+		}
+	})
+}
