@@ -60,7 +60,7 @@ type stepless struct {
 // end is a whole answer, unless something else is said.
 func (s *stepless) Read(f *frame.Frame) Facts {
 	out := s.Reader.Read(f)
-	if s.begun || len(f.Data) < 2 || f.Data[1] != ':' {
+	if s.begun = s.begun || out.Outcome != OutcomeNone; s.begun || len(f.Data) < 2 || f.Data[1] != ':' || !valid(f.Data[2:]) {
 		return out
 	}
 	switch f.Data[0] {

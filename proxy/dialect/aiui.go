@@ -1,6 +1,8 @@
 package dialect
 
 import (
+	"maps"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
@@ -22,6 +24,8 @@ var aiUI = spec{
 	find: byMember("type"),
 	rules: rules{
 		"start":                 {id: "messageId"},
+		"start-step":            {fold: foldStepBegin},
+		"reset-step":            {fold: foldStepReset},
 		"text-delta":            {text: paths{"delta"}},
 		"reasoning-delta":       {reasoning: paths{"delta"}},
 		"tool-input-start":      {tool: &tool{key: "toolCallId", name: "toolName"}},
@@ -63,6 +67,20 @@ func readAnswer(r *reader, _ gjson.Result, out *Facts) {
 	if r.asking = max(0, r.asking-1); r.asking == 0 {
 		r.goOn(out)
 	}
+}
+
+// foldStepBegin notes what stood before a step, in case that it is tried again.
+func foldStepBegin(a *answer, _ gjson.Result) {
+	a.settled, a.thought, a.settledCalls = len(a.text.bytes), len(a.reasoning.bytes), len(a.calls)
+}
+
+// foldStepReset forgets a step that is tried again, as its client does, but for
+// what its tools have done.
+func foldStepReset(a *answer, _ gjson.Result) {
+	a.text.forget(a.settled)
+	a.reasoning.forget(a.thought)
+	a.calls = a.calls[:min(len(a.calls), a.settledCalls)]
+	maps.DeleteFunc(a.byKey, func(_ string, i int) bool { return i >= len(a.calls) })
 }
 
 // readFinish: the reason is optional.

@@ -20,10 +20,11 @@ type answer struct {
 
 	// message and settled serve dialects that repeat a message while it grows:
 	// whose text is growing, and how much text stood before it.
-	message string
-	settled int
-	thought int  // likewise, how much reasoning
-	over    bool // the run that was folded last has ended
+	message      string
+	settled      int
+	thought      int  // likewise, how much reasoning
+	settledCalls int  // and how many calls
+	over         bool // the run that was folded last has ended
 	// parts serves dialects whose pieces name a part by its place: what each is.
 	parts []part
 }

@@ -238,7 +238,7 @@ var tales = []tale{
 	{name: "a chain that was cut", dialect: "langserve", blocks: []string{`data|"a"`}, end: "truncated", ids: "  ", text: "a"},
 }
 
-func allTales() []tale { return slices.Concat(tales, difyTales, appTales, graphTales) }
+func allTales() []tale { return slices.Concat(tales, difyTales, appTales, graphTales, variantTales) }
 
 func TestBackendsTellTheirTales(t *testing.T) {
 	t.Parallel()

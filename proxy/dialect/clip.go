@@ -37,6 +37,13 @@ func (c *clip) replace(from int, s string) {
 	c.add(s)
 }
 
+// forget drops everything from the given length on.
+func (c *clip) forget(from int) {
+	if len(c.bytes) > from {
+		c.replace(from, "")
+	}
+}
+
 // text is valid UTF-8 of at most [MaxText] bytes, and whether that is not all
 // of it. Validity is looked at here and not piece by piece: a character may have
 // come in two pieces.

@@ -18,11 +18,14 @@ func CertainOf(f *frame.Frame) (names []string) {
 
 // Clone returns a reader that knows what r knows.
 func Clone(r Reader) Reader {
-	made, ok := r.(*reader)
-	if !ok {
+	switch made := r.(type) {
+	case *reader:
+		c := *made
+		c.names = maps.Clone(made.names)
+		return &c
+	case *stepless:
+		return &stepless{Reader: Clone(made.Reader), begun: made.begun}
+	default:
 		return r
 	}
-	c := *made
-	c.names = maps.Clone(made.names)
-	return &c
 }

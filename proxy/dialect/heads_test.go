@@ -1,6 +1,7 @@
 package dialect_test
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -55,9 +56,7 @@ func headOf(t *testing.T, name string, lists map[string]map[string]string) (path
 		t.Fatalf("%s: no path is known", name)
 	}
 	h = fields("Content-Type", contentTypeOf(name))
-	for field, values := range heads[folder].header {
-		h[field] = values
-	}
+	maps.Copy(h, heads[folder].header)
 	return path, h
 }
 
