@@ -134,6 +134,9 @@ func TestAGUIRetryJoinsItsRun(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	p.record(t, "completed")
+	if got := agUI.half(t, p.gateway.URL("")).Line(t); got != want {
+		t.Errorf("got %s after the end, want %s", got, want)
+	}
 	p.runs.Do(t, testkit.Ask{Path: "/"})
 	p.server.Says(t, "GET") // and not one more "asked" before
 }

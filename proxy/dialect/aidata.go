@@ -18,7 +18,6 @@ var aiData = withSteps(spec{
 	Dialect: Dialect{
 		Name: "ai-data-v1", Kind: frame.Lines, Wire: Wire{Keepalive: "\n"},
 		Framing: func(h http.Header) (frame.Kind, bool) { return frame.Lines, h.Get(headerAIData) != "" },
-		Resume:  []string{"{start_path}/{conversation_id}/stream"},
 		certain: func(*frame.Frame) bool { return false }, // its header field says so
 		Failure: aiDataFailure,
 	},
