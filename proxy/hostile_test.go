@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -100,6 +101,38 @@ func TestDocumentsAreNeitherKeptNorGuessedAt(t *testing.T) {
 			if !strings.HasPrefix(a.Header.Get("Cache-Control"), "no-store") || a.Header.Get("X-Content-Type-Options") != "nosniff" || strings.Contains(a.Header.Get("Content-Type"), "html") {
 				t.Errorf("%s %s: got %v", ask.Method, ask.Path, a.Header)
 			}
+		}
+	})
+}
+
+// TestEarlyDataStartsNothing: whoever recorded it could send it twice. Reading is
+// safe, and so is what is no start.
+func TestEarlyDataStartsNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newSite(t, streams(data(1)...), generic)
+		early := func(r *http.Request, header bool) int {
+			if header {
+				r.Header.Set("Early-Data", "1")
+			} else {
+				r.TLS = &tls.ConnectionState{} // a handshake that is not complete
+			}
+			return s.serve(r).Code
+		}
+		for _, header := range []bool{false, true} {
+			if got := early(post("/v1/chat/completions", strings.NewReader(`{"messages":[]}`)), header); got != http.StatusTooEarly {
+				t.Errorf("a start: got %d, want 425", got)
+			}
+			if got := early(httptest.NewRequest(http.MethodGet, "/_runs", nil), header); got != http.StatusOK {
+				t.Errorf("a read: got %d, want 200", got)
+			}
+		}
+		if got := s.calls.Load(); got != 0 {
+			t.Errorf("the backend was called %d times", got)
+		}
+		late := post("/v1/chat/completions", strings.NewReader(`{"messages":[]}`))
+		late.TLS = &tls.ConnectionState{HandshakeComplete: true}
+		if got := s.serve(late).Code; got != http.StatusOK {
+			t.Errorf("a start after the handshake: got %d, want 200", got)
 		}
 	})
 }

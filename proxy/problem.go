@@ -45,6 +45,7 @@ const (
 	codeNotRetained       code = "response_not_retained"
 	codeExpired           code = "stream_expired"
 	codeTooLarge          code = "payload_too_large"
+	codeTooEarly          code = "too_early"
 	codeLimit             code = "limit_exceeded"
 	codeQueueTimeout      code = "queue_timeout"
 	codeStore             code = "store_unavailable"
@@ -96,6 +97,7 @@ var kinds = map[code]kind{
 	codeNotRetained:       {status: http.StatusConflict, title: "The answer was too large to be kept", final: true},
 	codeExpired:           {status: http.StatusGone, title: "The frames of this run have expired", final: true},
 	codeTooLarge:          {status: http.StatusRequestEntityTooLarge, title: "The request body is too large"},
+	codeTooEarly:          {status: http.StatusTooEarly, title: "The request came before the connection was secured", retryable: true},
 	codeLimit:             {status: http.StatusTooManyRequests, title: "A limit is reached", retryable: true, retryAfter: 5},
 	codeQueueTimeout:      {status: http.StatusServiceUnavailable, title: "The conversation was busy for too long", retryable: true, retryAfter: 5},
 	codeStore:             {status: http.StatusServiceUnavailable, title: "The run store is unavailable", retryable: true, retryAfter: 5},

@@ -109,6 +109,13 @@ func isUpgrade(r *http.Request) bool {
 	return r.Header.Get("Upgrade") != "" || r.Method == http.MethodConnect
 }
 
+// isEarly reports whether a request may have come as early data, here or at a
+// proxy in front (RFC 8470, section 5.1): whoever recorded that can send it again
+// and have a second generation paid.
+func isEarly(r *http.Request) bool {
+	return r.TLS != nil && !r.TLS.HandshakeComplete || r.Header.Get("Early-Data") == "1"
+}
+
 func (p StartPattern) matches(r *http.Request) bool {
 	if p.Method != "" && p.Method != r.Method {
 		return false
@@ -122,6 +129,9 @@ func (p StartPattern) matches(r *http.Request) bool {
 // serveStart admits a start and answers it from the log of the run that it
 // began or repeats.
 func (h *Handler) serveStart(w http.ResponseWriter, s *start, next Next, explicit, haveBody bool) error {
+	if isEarly(s.r) {
+		return refuse(codeTooEarly, "Send the request again.")
+	}
 	if explicit && s.r.ContentLength > h.cfg.Limits.RequestBody {
 		return refuse(codeTooLarge, "The body is larger than request_body allows.")
 	}
