@@ -70,6 +70,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next Next) e
 		}
 		return h.answer(w, r, serve(w, r, next))
 	}
+	if call, ok := dialect.RejoinIn(r); ok && h.cfg.ResumeAuto && h.holds(r, call) {
+		h.crossOrigin(w, r)
+		return h.answer(w, r, h.servePostedJoin(w, r, next, call))
+	}
 	return h.maybeStart(w, r, next)
 }
 

@@ -36,6 +36,31 @@ func (h *Handler) serveOwnJoin(w http.ResponseWriter, r *http.Request, next Next
 	})
 }
 
+// holds reports whether a call for the rest of a stream names a run of the
+// caller that is held here.
+func (h *Handler) holds(r *http.Request, call dialect.Rejoin) bool {
+	caller, err := h.identify(r)
+	if err != nil || !caller.Known {
+		return false
+	}
+	rec, err := h.deps.Engine.store.ByUpstream(r.Context(), h.scopeOf(h.subjectOf(r, caller)), call.UpstreamID)
+	return err == nil && rec.Dialect == call.Dialect.Name
+}
+
+// servePostedJoin is serveOwnJoin for a call whose body has the position.
+func (h *Handler) servePostedJoin(w http.ResponseWriter, r *http.Request, next Next, call dialect.Rejoin) error {
+	body, whole, err := readBody(r, h.cfg.Limits.RequestBody)
+	if err != nil {
+		return &Problem{Code: codeMalformedRequest, Detail: "The request body ended early.", Err: err}
+	}
+	if !whole {
+		h.withdrawCORS(w.Header())
+		return pass(h.passThrough(w, r, next))
+	}
+	untouched(r, body)
+	return h.serveOwnJoin(w, r, next, call.Read(body))
+}
+
 // serveLocated serves a client that goes on at an address which the backend gave
 // it in Location, as clients of LangGraph do before they have seen a frame. If
 // it is that of a retained run of the caller, the run is replayed from its

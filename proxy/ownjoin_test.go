@@ -192,3 +192,40 @@ func TestAddressesOfALangGraphRunKeepTheOrigin(t *testing.T) {
 		})
 	}
 }
+
+// TestALettaRunIsReadOnByTheNumberInTheBody, ended or not; what names no run of
+// the caller is a request like any other.
+func TestALettaRunIsReadOnByTheNumberInTheBody(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var frames []string
+		for i := range 4 {
+			frames = append(frames, datum(`{"message_type":"assistant_message","run_id":"run-1","seq_id":`+itoa(i+1)+`,"content":"hi"}`))
+		}
+		frames = append(frames, datum(`{"message_type":"stop_reason","stop_reason":"end_turn"}`), datum("[DONE]"))
+		s := newSite(t, func(n int, w http.ResponseWriter, r *http.Request) error {
+			if !strings.HasSuffix(r.URL.Path, "/messages/stream") {
+				return answers(http.StatusConflict, jsonType, ofTheBackend)(n, w, r)
+			}
+			return streams(frames...)(n, w, r)
+		})
+		run := s.ran(t, testkit.Ask{Path: "/v1/agents/a1/messages/stream", Body: `{"messages":[],"background":true}`})
+		at := func(body string) testkit.Ask {
+			return testkit.Ask{Path: "/v1/runs/run-1/stream", Body: body}.With("Accept", "text/event-stream")
+		}
+		for body, from := range map[string]int{`{"starting_after":2,"include_pings":true}`: 3, `{"starting_after":0}`: 1, `{}`: 1, `{"starting_after":null}`: 1} {
+			a := s.Do(t, at(body)).Want(http.StatusOK)
+			if got := testkit.CheckIDs(t, run, from, a.Rest()); got != len(frames)+1 || a.Run() != run {
+				t.Errorf("%s: the last number is before %d of %s", body, got, a.Run())
+			}
+		}
+		if got := s.calls.Load(); got != 1 {
+			t.Errorf("the backend got %d calls, want the start alone", got)
+		}
+		if a := s.Do(t, at(`{"starting_after":99}`)); string(a.Body()) != ofTheBackend || a.Run() != "" {
+			t.Errorf("a number that no frame has: got run %q, want the backend's answer", a.Run())
+		}
+		if a := s.As("user-b").Do(t, at(`{"starting_after":2}`)); a.Status != http.StatusConflict || a.Run() == run {
+			t.Errorf("another user: got %d of %q, want the backend's answer", a.Status, a.Run())
+		}
+	})
+}

@@ -28,8 +28,9 @@ type agent struct {
 	more   chan struct{} // closed when there is more
 }
 
-func (a *agent) frame(id, result string) string {
-	return `data: {"jsonrpc":"2.0","id":` + id + `,"result":` + result + "}\n\n"
+// say writes a frame; that a peer is gone is seen by its request.
+func (a *agent) say(w io.Writer, id, result string) {
+	_, _ = io.WriteString(w, `data: {"jsonrpc":"2.0","id":`+id+`,"result":`+result+"}\n\n")
 }
 
 func (a *agent) text(n int) string {
@@ -75,7 +76,7 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Unlock()
 	id := gjson.GetBytes(raw, "id").Raw
 	w.Header().Set("Content-Type", "text/event-stream")
-	io.WriteString(w, a.frame(id, a.task(at)))
+	a.say(w, id, a.task(at))
 	for at < a.pieces {
 		http.NewResponseController(w).Flush()
 		select {
@@ -88,10 +89,10 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		more = a.more
 		a.mu.Unlock()
 		for ; at < upTo; at++ {
-			io.WriteString(w, a.frame(id, fmt.Sprintf(`{"artifactUpdate":{"taskId":"task-1","contextId":"ctx-1","artifact":{"artifactId":"a","parts":[{"text":"d%d "}]},"append":%t}}`, at, at > 0)))
+			a.say(w, id, fmt.Sprintf(`{"artifactUpdate":{"taskId":"task-1","contextId":"ctx-1","artifact":{"artifactId":"a","parts":[{"text":"d%d "}]},"append":%t}}`, at, at > 0))
 		}
 	}
-	io.WriteString(w, a.frame(id, `{"statusUpdate":{"taskId":"task-1","contextId":"ctx-1","status":{"state":"TASK_STATE_COMPLETED"}}}`))
+	a.say(w, id, `{"statusUpdate":{"taskId":"task-1","contextId":"ctx-1","status":{"state":"TASK_STATE_COMPLETED"}}}`)
 }
 
 // TestATaskOfADeadOwnerIsFoundAgainUpstream although its frames have no

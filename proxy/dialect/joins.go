@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 // Rejoin is a client's own call to the backend for the rest of a run's stream,
@@ -17,10 +19,12 @@ type Rejoin struct {
 	Position string
 	// Dialect is whose call it is.
 	Dialect *Dialect
+
+	call *ControlCall
 }
 
-// RejoinOf reads a request as a call for the rest of a stream. Calls in which
-// upstream's position stands in the body are none.
+// RejoinOf reads a request as a call for the rest of a stream. Those in which
+// upstream's position stands in the body are read by [RejoinIn].
 func RejoinOf(r *http.Request) (Rejoin, bool) {
 	if r.Method != http.MethodGet {
 		return Rejoin{}, false
@@ -41,6 +45,38 @@ func RejoinOf(r *http.Request) (Rejoin, bool) {
 	return Rejoin{}, false
 }
 
+// RejoinIn reads the head of a POST as a call for the rest of a stream whose
+// body has upstream's position: see [Rejoin.Read]. Other requests may have such
+// an address, too: it is one if it names a run.
+func RejoinIn(r *http.Request) (Rejoin, bool) {
+	if r.Method != http.MethodPost {
+		return Rejoin{}, false
+	}
+	for _, d := range all {
+		for i := range d.calls {
+			call := d.calls[i].Join
+			if call == nil || call.Method != r.Method || !strings.Contains(call.Body, "{position}") {
+				continue
+			}
+			if j, ok := call.rejoin(r.URL); ok {
+				j.Dialect, j.call = d, call
+				return j, true
+			}
+		}
+	}
+	return Rejoin{}, false
+}
+
+// Read reads the body of a call. Without a position, or with 0, it asks for the
+// stream from its beginning.
+func (j Rejoin) Read(body []byte) Rejoin {
+	vars := map[string][]string{}
+	if fill(j.call.form, gjson.ParseBytes(body), vars) && vars["position"][0] != "0" {
+		j.Position = vars["position"][0]
+	}
+	return j
+}
+
 // rejoin matches an address with the template of a call. Parameters that the
 // template does not have are ignored.
 func (c *ControlCall) rejoin(u *url.URL) (j Rejoin, ok bool) {
@@ -52,8 +88,9 @@ func (c *ControlCall) rejoin(u *url.URL) (j Rejoin, ok bool) {
 	_, query, _ := strings.Cut(c.Path, "?")
 	got := u.Query()
 	for parameter := range strings.SplitSeq(query, "&") {
-		name, want, _ := strings.Cut(parameter, "=")
+		name, want, asks := strings.Cut(parameter, "=")
 		switch {
+		case !asks:
 		case want == "{position}":
 			j.Position = kept(got.Get(name))
 		case got.Get(name) != want:

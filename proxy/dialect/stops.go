@@ -169,21 +169,29 @@ func (c *ControlCall) pattern() (string, bool) {
 }
 
 // stopsOf returns the calls of a table that stop a run, and all by which clients
-// do so; it prepares them to be recognised.
+// do so; it prepares the calls of the table to be recognised.
 func stopsOf(calls []Calls) (cancels, stops []*ControlCall) {
 	for i := range calls {
 		for _, call := range []*ControlCall{calls[i].Cancel, calls[i].bulk} {
 			if call == nil {
 				continue
 			}
-			call.form = gjson.Parse(variable.ReplaceAllString(call.Body, `"$0"`))
+			call.form = formOf(call.Body)
 			stops = append(stops, call)
+		}
+		if join := calls[i].Join; join != nil {
+			join.form = formOf(join.Body)
 		}
 		if calls[i].Cancel != nil {
 			cancels = append(cancels, calls[i].Cancel)
 		}
 	}
 	return cancels, stops
+}
+
+// formOf is what the bodies of a template look like.
+func formOf(template string) gjson.Result {
+	return gjson.Parse(variable.ReplaceAllString(template, `"$0"`))
 }
 
 var variable = regexp.MustCompile(`\{[a-zA-Z_.]+\}`)
