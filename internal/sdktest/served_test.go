@@ -1,6 +1,7 @@
 package sdktest
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
@@ -12,6 +13,8 @@ import (
 type served struct {
 	*npm.Script
 	addr string
+	// line is the network between the two.
+	line *testkit.Cutter
 	g    *testkit.Gateway
 	// field and credential are what its clients send to be known.
 	field, credential string
@@ -26,11 +29,16 @@ func listen(t *testing.T, folder *npm.Folder, field, credential string, args ...
 	return s
 }
 
+// siteAlone is a site that looks for no stream which it has lost.
+const siteAlone = "alone"
+
 // serve is listen with a gateway as a bare directive makes it.
 func serve(t *testing.T, folder *npm.Folder, field, credential string, args ...string) *served {
 	t.Helper()
 	s := listen(t, folder, field, credential, args...)
-	s.g = testkit.Start(t, testkit.Setup{Sites: map[string]string{"": testkit.Bare(s.addr)}})
+	s.line = testkit.NewCutter(t, "http://"+s.addr)
+	to := strings.TrimPrefix(s.line.URL(), "http://")
+	s.g = testkit.Start(t, testkit.Setup{Sites: map[string]string{"": testkit.Bare(to), siteAlone: testkit.Bare(to, "reattach off")}})
 	return s
 }
 
