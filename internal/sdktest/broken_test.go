@@ -97,6 +97,9 @@ func (b broken) scripts(base string, then ...testkit.Op) []testkit.Script {
 	return []testkit.Script{testkit.Stream("application/json", prediction), answer}
 }
 
+// name tells the calls of all SDKs apart.
+func (b broken) name() string { return b.sdk.String() + " " + b.call }
+
 // breaksOff fails the test unless the SDK raised what it should, with these
 // words in it.
 func (b broken) breaksOff(t *testing.T, how string, o outcome, words string) {

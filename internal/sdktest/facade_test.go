@@ -115,8 +115,11 @@ func TestOpenAISDKCancelsAResponse(t *testing.T) {
 			starter, stopper := start(t, openAI), start(t, openAI)
 			run := starter.reach(t, job{Call: "responses.create", Base: base, Header: onStage(stage), Background: runs})
 			got := stopper.do(t, job{Call: "responses.cancel", Base: base, Header: onStage(stage), ID: responseID})
-			if got.Error != nil || got.answer(t).Status != "cancelled" || !strings.Contains(string(got.Answer), responseID) {
-				t.Errorf("responses.cancel got %s and %+v, want the cancelled response", got.Answer, got.Error)
+			if got.Error != nil {
+				t.Fatalf("responses.cancel raised %+v", *got.Error)
+			}
+			if whole := got.answer(t).Whole; whole.ID != responseID || whole.Object != "response" || whole.Status != "cancelled" {
+				t.Errorf("responses.cancel got %s, want the cancelled response", got.Answer)
 			}
 			if o := npm.Result[outcome](t, starter.Script); o.Error == nil || o.Error.Code != "cancelled" {
 				t.Errorf("the reader got %+v, want an error that says cancelled", o.Error)

@@ -54,9 +54,10 @@ type sdkError struct {
 type accumulated struct {
 	Text   string
 	Finish string
-	Status string
 	Tools  []testkit.ToolCall
 	Usage  *tokens
+	// Whole is the SDK's own form of a response.
+	Whole struct{ ID, Object, Status string }
 }
 
 // tokens are counted alike by all scripts and in records.
@@ -106,9 +107,16 @@ func (s sdk) reach(t *testing.T, j job) string {
 	t.Helper()
 	j.After = 1
 	s.begin(t, j)
-	run, ok := strings.CutPrefix(s.Line(t), "reached ")
+	return s.reached(t)
+}
+
+// reached waits for the chunk that was asked for and returns its run.
+func (s sdk) reached(t *testing.T) string {
+	t.Helper()
+	line := s.Line(t)
+	run, ok := strings.CutPrefix(line, "reached ")
 	if !ok {
-		t.Fatalf("%s came to its end instead of to its first chunk", j.Call)
+		t.Fatalf("the call came to its end: %.600s", line)
 	}
 	return run
 }

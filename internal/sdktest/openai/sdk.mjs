@@ -21,7 +21,7 @@ function responseAnswer(whole) {
   const parts = whole.output.flatMap((item) => item.content ?? []);
   const text = parts.map((p) => (p.type === "output_text" ? p.text : p.type === "refusal" ? p.refusal : "")).join("");
   const tools = calls.map((c) => ({ call_id: c.call_id ?? c.id, name: c.name, arguments: c.arguments }));
-  return { text, tools, usage: counted(whole.usage), finish: "", status: whole.status, whole };
+  return { text, tools, usage: counted(whole.usage), finish: "", whole };
 }
 
 async function responseOf(stream, saw) {
