@@ -110,3 +110,48 @@ func TestAGatewayThatDrainsTakesNothingOver(t *testing.T) {
 		}
 	})
 }
+
+// away is a lonely store that does not answer for a while, after which the lease
+// of a run has run out.
+type away struct {
+	lonely
+
+	until time.Time
+	taken atomic.Pointer[time.Time] // when somebody tried to take the run over
+}
+
+func (s *away) Expired(context.Context, int) ([]runregistry.RunID, error) {
+	if time.Now().Before(s.until) {
+		return nil, runregistry.ErrUnavailable
+	}
+	return []runregistry.RunID{runregistry.NewRunID(1)}, nil
+}
+
+func (*away) Load(context.Context, runregistry.RunID) (*runregistry.Record, error) {
+	return nil, runregistry.ErrNoRun
+}
+
+func (s *away) TakeOver(ctx context.Context, id runregistry.RunID) (runregistry.Lease, *runregistry.Record, error) {
+	now := time.Now()
+	s.taken.CompareAndSwap(nil, &now)
+	return s.lonely.TakeOver(ctx, id)
+}
+
+// TestAGatewayWithoutRunsGivesOwnersTimeAfterAnOutage: it has no lease to renew
+// by which it could notice that its store was away.
+func TestAGatewayWithoutRunsGivesOwnersTimeAfterAnOutage(t *testing.T) {
+	for outage := 10 * time.Second; outage < time.Minute; outage += time.Second {
+		synctest.Test(t, func(t *testing.T) {
+			const lease = 15 * time.Second
+			store := &away{until: time.Now().Add(outage)}
+			e := NewEngine(store, slog.New(slog.DiscardHandler), NewMetrics())
+			e.Share(Sharing{Lease: lease})
+			defer e.keeper.Close()
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			if at := store.taken.Load(); at == nil || at.Sub(store.until) < lease {
+				t.Errorf("after %v: took a run over at %v, want a lease after %v", outage, at, store.until)
+			}
+		})
+	}
+}

@@ -86,7 +86,7 @@ func (k *keeper) beat(ctx context.Context) {
 	tick := time.NewTicker(k.lease / 3)
 	defer tick.Stop()
 	for {
-		if k.renew(ctx) && time.Since(k.healthy) >= k.lease && !k.engine.isDraining() {
+		if k.renew(ctx) && !k.engine.isDraining() {
 			k.reap(ctx)
 		}
 		select {
@@ -142,12 +142,16 @@ func (e *Engine) trusted() bool {
 // reapLimit bounds the runs that are taken over in one beat.
 const reapLimit = 100
 
-// reap settles the runs whose owners died.
+// reap settles the runs whose owners died. It asks for them although it may not
+// take one over yet: who owns no run learns only here that the store is away.
 func (k *keeper) reap(ctx context.Context) {
 	ids, err := k.store.Expired(ctx, reapLimit)
 	if err != nil {
 		k.healthy = time.Time{}
 		k.engine.metrics.storeFailed("expired")
+		return
+	}
+	if time.Since(k.healthy) < k.lease {
 		return
 	}
 	maps.DeleteFunc(k.left, func(id runregistry.RunID, _ time.Time) bool { return !slices.Contains(ids, id) })

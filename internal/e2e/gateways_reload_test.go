@@ -108,8 +108,8 @@ func TestAReloadWhileAnotherGatewayDies(t *testing.T) {
 			t.Errorf("run.end has reason %v, want owner_lost", end.StateReason)
 		}
 	}
-	if len(seen) != len(moved) {
-		t.Errorf("the reader that stayed got %d events, the one that came back %d", len(seen), len(moved))
+	if a, b := len(testkit.Content(seen)), len(testkit.Content(moved)); a != b {
+		t.Errorf("the reader that stayed got %d frames, the one that came back %d", a, b)
 	}
 	mine.elsewhereDied(t)
 	if n := theirs.Starts(); n != 1 {
