@@ -41,13 +41,14 @@ func (b *tasks) serve(n int, w http.ResponseWriter, r *http.Request) error {
 	case method == "SubscribeToTask" && len(b.joined) > 0 && !b.closed:
 		frames, b.joined = b.joined[0], b.joined[1:]
 	}
+	task := b.task
 	b.mu.Unlock()
 	switch {
 	case method != "SendStreamingMessage" && body.Get("params.id").Str != "task-1":
 		w.WriteHeader(http.StatusNotFound)
 		return nil
-	case method == "GetTask" && b.task != "":
-		return answers(http.StatusOK, jsonType, `{"jsonrpc": "2.0", "id": `+body.Get("id").Raw+`,`+"\n"+`"result": `+b.task+`}`)(n, w, r)
+	case method == "GetTask" && task != "":
+		return answers(http.StatusOK, jsonType, `{"jsonrpc": "2.0", "id": `+body.Get("id").Raw+`,`+"\n"+`"result": `+task+`}`)(n, w, r)
 	case frames == nil:
 		return answers(http.StatusOK, jsonType, `{"jsonrpc":"2.0","id":1,"error":{"code":-32004,"message":"ended"}}`)(n, w, r)
 	}

@@ -154,6 +154,7 @@ func TestReadersWithControlLearnThatTheirRunMoved(t *testing.T) {
 		if moved.Name != "run.state" || moved.Own || moved.Data != `{"reason":null,"state":"running"}` {
 			t.Errorf("got %s %s with id %v", moved.Name, moved.Data, moved.Own)
 		}
+		synctest.Wait() // the others have learned it too, before it is over
 		run.settle(t)
 		rest := control.Rest()
 		testkit.CheckIDs(t, id, 2, rest)
