@@ -132,11 +132,17 @@ var a2aKinds = [...][2]string{
 	{"msg", ""},
 }
 
-// findA2A: what stands in a frame that is cut off may look whole.
+// findA2A: what stands in a frame that is cut off may look whole. Pieces of an
+// artifact say nothing of the end.
 func findA2A(rs rules, f *frame.Frame) (*rule, []byte) {
-	if !valid(f.Data) {
+	l, data := a2aRule(rs, f)
+	if l != nil && l != rs["artifactUpdate"] && !valid(f.Data) {
 		return nil, nil
 	}
+	return l, data
+}
+
+func a2aRule(rs rules, f *frame.Frame) (*rule, []byte) {
 	result := member(f.Data, "result")
 	if result == nil {
 		result = f.Data
