@@ -296,3 +296,45 @@ func TestATaskThatAsksIsNotJoinedAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestATaskIsJoinedAsItsStartSpoke: the older names, and plain HTTP.
+func TestATaskIsJoinedAsItsStartSpoke(t *testing.T) {
+	for name, want := range map[string]string{
+		"a2a 0.3":       "POST /agent " + rpc(`"id":1,`, "tasks/resubscribe", `{"id":"task-1"}`) + "|POST /agent " + rpc(`"id":1,`, "tasks/get", `{"id":"task-1"}`),
+		"a2a over HTTP": "POST /v1/tasks/task-1:subscribe |GET /v1/tasks/task-1 ",
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				var asked []string
+				s := newSite(t, func(n int, w http.ResponseWriter, r *http.Request) error {
+					if n == 1 {
+						sse(w)
+						say(w, ownStops[name].frames[0]) //nolint:errcheck // the test reads what arrived
+						hangUp()
+					}
+					body, _ := io.ReadAll(r.Body)
+					asked = append(asked, r.Method+" "+r.URL.RequestURI()+" "+string(body))
+					task := `{"kind":"task","id":"task-1","contextId":"ctx-1","status":{"state":"completed"},"artifacts":[` + artifact("a", "all") + `]}`
+					switch {
+					case n == 2:
+						return answers(http.StatusOK, jsonType, `{"jsonrpc":"2.0","id":1,"error":{"code":-32001}}`)(n, w, r)
+					case r.Method == http.MethodGet:
+						task = strings.Replace(strings.Replace(task, `"kind":"task",`, "", 1), "completed", "TASK_STATE_COMPLETED", 1)
+						return answers(http.StatusOK, jsonType, task)(n, w, r)
+					default:
+						return answers(http.StatusOK, jsonType, `{"jsonrpc":"2.0","id":1,"result":`+task+`}`)(n, w, r)
+					}
+				})
+				a := s.Do(t, ownStops[name].start)
+				events := a.Rest()
+				testkit.CheckIDs(t, a.Run(), 1, events)
+				if got := strings.Join(asked, "|"); got != want {
+					t.Errorf("the backend was asked\n%s, want\n%s", got, want)
+				}
+				if rec := s.Snapshot(t, a.Run()); rec.State != "completed" || rec.Snapshot.Text != "all" || len(events) != 2 {
+					t.Errorf("got %s, %q, %d events", rec.State, rec.Snapshot.Text, len(events))
+				}
+			})
+		})
+	}
+}
