@@ -48,7 +48,7 @@ func (a *agent) task(n int) string {
 // work makes the pieces, whether anybody listens or not.
 func (a *agent) work() {
 	for range a.pieces {
-		time.Sleep(a.every) // the pace of the agent itself: nobody waits by it
+		time.Sleep(a.every) // scripted: the pace of the agent itself
 		a.mu.Lock()
 		a.made++
 		close(a.more)
