@@ -93,8 +93,13 @@ func TestDocumentsAreNeitherKeptNorGuessedAt(t *testing.T) {
 		s := newSite(t, streams(data(1)...), generic)
 		run := s.ran(t, startChat())
 		for _, ask := range []testkit.Ask{
-			{Path: "/_runs/" + run}, {Path: "/_runs"}, {Path: "/_runs/active?conversation_id=conv-1"}, {Path: "/_runs/run_x"}, {Path: "/_runs/" + run + "/events"},
-			testkit.Ask{Path: "/_runs/" + run + "/events"}.With("Accept", "application/json"), {Method: http.MethodPost, Path: "/_runs/" + run + "/cancel"},
+			{Path: "/_runs/" + run},
+			{Path: "/_runs"},
+			{Path: "/_runs/active?conversation_id=conv-1"},
+			{Path: "/_runs/run_x"},
+			{Path: "/_runs/" + run + "/events"},
+			testkit.Ask{Path: "/_runs/" + run + "/events"}.With("Accept", "application/json"),
+			{Method: http.MethodPost, Path: "/_runs/" + run + "/cancel"},
 		} {
 			a := s.Do(t, ask)
 			a.Rest()
