@@ -60,6 +60,7 @@ func TestARunThatCannotBeSettledLetsOthersLook(t *testing.T) {
 // nobody else looks at.
 type lonely struct {
 	runregistry.Store
+	runregistry.Noter
 
 	looks atomic.Int64
 }

@@ -36,6 +36,7 @@ func DefaultSharing() Sharing {
 type keeper struct {
 	engine *Engine
 	store  runregistry.Leaser
+	me     runregistry.InstanceID
 	lease  time.Duration
 	// healthy is since when the store has answered without an error: a reaper
 	// that was cut off itself must give owners a whole lease to renew first.
@@ -59,9 +60,10 @@ func (e *Engine) Share(s Sharing) {
 	if !ok {
 		return
 	}
-	leaser.Hold(runregistry.NewInstanceID(), s.Lease)
+	me := runregistry.NewInstanceID()
+	leaser.Hold(me, s.Lease)
 	ctx, cancel := context.WithCancel(context.Background())
-	k := &keeper{left: make(map[runregistry.RunID]time.Time), engine: e, store: leaser, lease: s.Lease, stop: cancel}
+	k := &keeper{left: make(map[runregistry.RunID]time.Time), engine: e, store: leaser, me: me, lease: s.Lease, stop: cancel}
 	e.keeper = k
 	k.done.Go(func() { k.beat(ctx) })
 	k.done.Go(func() { k.obey(ctx) })

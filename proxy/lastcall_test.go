@@ -18,6 +18,7 @@ import (
 // owners.
 type orphanage struct {
 	runregistry.Store
+	runregistry.Noter
 	mu      sync.Mutex // guards orphans
 	orphans []runregistry.RunID
 }

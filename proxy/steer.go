@@ -107,7 +107,7 @@ func (h *Handler) steerOnce(r *http.Request, rec *runregistry.Record, key string
 		}
 		return st.err
 	}
-	sent, err := h.steer(r, rec, outgoing)
+	sent, err := h.steerNoted(r, rec, name, st.body, outgoing)
 	if !sent {
 		all.drop(name, st) // it may be tried again
 	}

@@ -25,6 +25,7 @@ var ErrLeaseLive = errors.New("lease is live")
 // run over, the owner's writes succeed even past the deadline: after an outage
 // of the store owners renew before reapers reap.
 type Leaser interface {
+	Noter
 	// Hold tells the store on whose behalf this process writes and for how long
 	// a lease lasts from each renewal on. It is called once, before the first
 	// admission.

@@ -53,6 +53,11 @@ func (k keyspace) deleted(id runregistry.RunID) string {
 	return k.part(id.Partition()) + "z:" + string(id)
 }
 
+// note is a string: what [Store.Note] was told under a name.
+func (k keyspace) note(id runregistry.RunID, name runregistry.Digest) string {
+	return k.of("y", id) + ":" + hashed(string(name[:]))
+}
+
 // active is a sorted set: the runs that count in a subject's limit.
 func (k keyspace) active(p runregistry.Partition, s runregistry.Subject) string {
 	return k.part(p) + "s:" + hashed(s.Key())

@@ -32,6 +32,7 @@ type Serve func(t *testing.T) *Server
 func leased() []sharedPromise {
 	return []sharedPromise{
 		{"1 admission is one step for all instances", sharedAdmissionTests},
+		{"a note is left once", noteTests},
 		{"5 only a takeover ends ownership", leaseTests},
 		{"6 instances follow each other's runs", followTests},
 		{"7 what a server lost comes back", restoreTests},
