@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/authz"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
@@ -16,6 +18,10 @@ const (
 	searchedRuns  = 20
 	searchedPages = 32
 )
+
+// locateTimeout bounds what a stream that is none of ours may wait for a store
+// that is away.
+const locateTimeout = 2 * time.Second
 
 // serveOwnJoin serves a client's own call to the backend for the rest of a
 // stream. If it names a frame of a retained run of the caller it is answered
@@ -73,8 +79,9 @@ func (h *Handler) serveLocated(w http.ResponseWriter, r *http.Request) (served b
 	if err != nil || !caller.Known {
 		return false, nil //nolint:nilerr // the backend's to answer
 	}
-	q := runregistry.ListQuery{Subject: h.subjectOf(r, caller), Limit: searchedRuns}
-	list, err := h.deps.Engine.store.List(r.Context(), q)
+	ctx, cancel := context.WithTimeout(r.Context(), locateTimeout)
+	list, err := h.deps.Engine.store.List(ctx, runregistry.ListQuery{Subject: h.subjectOf(r, caller), Limit: searchedRuns})
+	cancel()
 	if err != nil {
 		return false, nil //nolint:nilerr // likewise
 	}
