@@ -26,9 +26,11 @@ build: ## build bin/caddy, Caddy with agent_runs in it
 demo: ## serve the demo: a scripted agent and a page to try it in
 	go run ./cmd/caddy agent-runs --demo
 
+# One package at a time: some start dozens of processes, and crowd out each
+# other's.
 .PHONY: test
 test: ## run all tests under the race detector
-	go test -race -timeout $(TEST_TIMEOUT) ./...
+	go test -race -p 1 -timeout $(TEST_TIMEOUT) ./...
 	cd internal/bench/plot && go test ./...
 
 # A failure is tried again once: an input that was found is a seed by then and

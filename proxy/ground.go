@@ -189,6 +189,9 @@ const (
 // It is not sent again: it may have been carried out.
 var errNoAnswer = errors.New("backend did not answer the call")
 
+// errBrokeOff means that the answer to a call came in part.
+var errBrokeOff = errors.New("backend's answer broke off")
+
 // errUnsendable means that a call makes no request.
 var errUnsendable = errors.New("preparing call")
 
@@ -215,7 +218,11 @@ func (g *ground) once(ctx context.Context, e *errand) (*reply, error) {
 // contained calls a handler that must not end the process.
 func contained(next Next, w http.ResponseWriter, r *http.Request) (err error) {
 	defer func() {
-		if v := recover(); v != nil {
+		switch v := recover(); v {
+		case nil:
+		case http.ErrAbortHandler: // which reverse_proxy throws
+			err = errBrokeOff
+		default:
 			err = fmt.Errorf("calling the backend: handler panicked: %v", v)
 		}
 	}()

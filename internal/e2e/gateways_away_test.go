@@ -43,7 +43,7 @@ func hold(t *testing.T, p *gateways, subject string) *held {
 	owner, other := p.client(0, siteGeneric, stage).As(subject), p.client(1, siteGeneric, stage).As(subject)
 	a := owner.Do(t, generate("conv-held")).Want(200)
 	h.run, h.call = a.Run(), stage.Call(t, 1)
-	h.readers = []*testkit.Answer{a, owner.Resume(t, a.Run(), "").Want(200), other.Resume(t, a.Run(), "").Want(200)}
+	h.readers = []*testkit.Answer{a, attach(t, owner, a.Run()), attach(t, other, a.Run())}
 	for _, r := range h.readers {
 		r.Next()
 	}
@@ -184,7 +184,7 @@ func TestAStopWhileRedisIsCutOff(t *testing.T) {
 	h.end(t)
 	goesOn.end(t)
 	frames := testkit.Pairs(testkit.Content(stopped.readers[1].Rest()))
-	for i, r := range append(stopped.readers[2:], stopped.replay.Resume(t, stopped.run, "").Want(200)) {
+	for i, r := range append(stopped.readers[2:], attach(t, stopped.replay, stopped.run)) {
 		events := r.Rest()
 		testkit.EndsAs(t, events, "cancelled")
 		checkCounted(t, stopped.run, 1, events)

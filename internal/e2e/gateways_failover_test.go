@@ -32,9 +32,23 @@ func startTrial(t *testing.T, p *gateways, subject string, frames int) *trial {
 	a := owner.Do(t, generate("conv-1")).Want(200)
 	r := &trial{frames: frames, call: stage.Call(t, 1), run: a.Run(), readers: []*testkit.Answer{a}, owner: owner, replay: other}
 	for i := range 6 {
-		r.readers = append(r.readers, []testkit.Client{other, owner}[i%2].Resume(t, a.Run(), "").Want(200))
+		r.readers = append(r.readers, attach(t, []testkit.Client{other, owner}[i%2], a.Run()))
 	}
 	return r
+}
+
+// attach reads a run from its beginning. A store that is slow for a moment sends
+// a reader away; it comes back, as an EventSource does.
+func attach(t *testing.T, c testkit.Client, run string) (a *testkit.Answer) {
+	t.Helper()
+	testkit.Eventually(t, "a reader finds the run", func() bool {
+		a = c.Resume(t, run, "").Want(200)
+		if a.Run() == "" {
+			a.Drop()
+		}
+		return a.Run() != ""
+	})
+	return a
 }
 
 // sent waits until upstream has sent n more frames than now.
@@ -51,7 +65,7 @@ func (r *trial) end(t *testing.T) {
 	for i, reader := range r.readers {
 		r.whole(t, i > 0, reader)
 	}
-	r.whole(t, true, r.replay.Resume(t, r.run, "").Want(200))
+	r.whole(t, true, attach(t, r.replay, r.run))
 }
 
 func (r *trial) whole(t *testing.T, control bool, reader *testkit.Answer) {

@@ -40,7 +40,7 @@ func losingRun(t *testing.T, p *gateways, site, subject string, ask testkit.Ask,
 	l.client = p.client(1, site, l.stage).As(subject)
 	a := owner.Do(t, ask).Want(200)
 	l.run = a.Run()
-	l.readers = []*testkit.Answer{owner.Resume(t, l.run, "").Want(200), l.client.Resume(t, l.run, "").Want(200)}
+	l.readers = []*testkit.Answer{attach(t, owner, l.run), attach(t, l.client, l.run)}
 	l.events = make([][]testkit.Event, len(l.readers))
 	l.take(t, 1)
 	return l
@@ -70,7 +70,7 @@ func (l *losing) whole(t *testing.T, n int, state string) {
 	for i, r := range l.readers {
 		l.check(t, append(l.events[i], r.Rest()...), n, state)
 	}
-	l.check(t, l.client.Resume(t, l.run, "").Want(200).Rest(), n, state)
+	l.check(t, attach(t, l.client, l.run).Rest(), n, state)
 	if got := l.stage.Starts(); got != 1 {
 		t.Errorf("got %d upstream calls, want 1", got)
 	}
@@ -255,7 +255,7 @@ func (u *unanswered) answer(t *testing.T) *losing {
 	}
 	l := &u.losing
 	l.run = a.Want(200).Run()
-	l.readers = []*testkit.Answer{u.owner.Resume(t, l.run, "").Want(200), l.client.Resume(t, l.run, "").Want(200)}
+	l.readers = []*testkit.Answer{attach(t, u.owner, l.run), attach(t, l.client, l.run)}
 	l.events = make([][]testkit.Event, len(l.readers))
 	l.take(t, 1)
 	return l

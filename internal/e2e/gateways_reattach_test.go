@@ -21,6 +21,9 @@ type archive struct {
 
 	frames []string
 	every  time.Duration
+	// pause, if set, is how many frames the stream of a start has: it falls silent
+	// then, and only who joins hears the rest.
+	pause int
 	// after reads the position of a request that joins; ok is false for one that
 	// does not.
 	after  func(r *http.Request) (n int, ok bool)
@@ -63,6 +66,10 @@ func (b *archive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	for i := from; i < len(b.frames); i++ {
+		if !joins && b.pause > 0 && i == b.pause {
+			<-r.Context().Done()
+			return
+		}
 		select {
 		case <-time.After(time.Until(began.Add(time.Duration(i) * b.every))):
 		case <-r.Context().Done():

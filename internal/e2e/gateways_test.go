@@ -7,8 +7,9 @@ import (
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
 )
 
-// shortLease makes the death of a gateway known within a test's patience.
-const shortLease = 2 * time.Second
+// shortLease makes the death of a gateway known within a test's patience. It is
+// longer than a busy machine needs to lead a client to a new master.
+const shortLease = 5 * time.Second
 
 // gateways are several processes on one store, as behind a load balancer.
 type gateways struct {

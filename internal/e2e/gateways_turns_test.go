@@ -13,7 +13,7 @@ import (
 func TestReleaseHandsRunsOnInTurn(t *testing.T) {
 	t.Parallel()
 	b, ask := responsesArchive(100)
-	b.every = 10 * time.Millisecond
+	b.every, b.pause = 10*time.Millisecond, 50
 	b.open(t)
 	p, setup := b.behind(t, "shutdown release")
 	for i := range 10 {

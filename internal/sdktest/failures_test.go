@@ -84,9 +84,10 @@ func TestSDKsRaiseWhenFramesHaveExpired(t *testing.T) {
 				return c.Do(t, back).Want(200).Next().Name == "stream_expired"
 			})
 			again.Header["Last-Event-ID"] = cursor
+			before := stage.Starts() // some backends were asked how it ended
 			b.breaksOff(t, "expired", s.do(t, again), saysExpired)
-			if stage.Starts() != 1 {
-				t.Errorf("%s: got %d upstream calls, want 1", b.call, stage.Starts())
+			if n := stage.Starts() - before; n != 0 {
+				t.Errorf("%s: got %d more upstream calls, want none", b.call, n)
 			}
 		}
 	})
