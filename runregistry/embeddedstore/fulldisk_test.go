@@ -83,6 +83,7 @@ func TestAFullDiskRefusesNewRunsAndServesThoseUnderWay(t *testing.T) {
 		if _, err := s.Admit(ctx, ask("new")); err != nil {
 			t.Errorf("got error %v for a new run with room again", err)
 		}
+		synctest.Wait()
 		again := killed(t, dir)
 		sameStore(t, s, again)
 	})
@@ -133,6 +134,7 @@ func TestWhatCouldNotBeStoredHasNotHappened(t *testing.T) {
 			t.Errorf("got error %v for a delivery, which nothing depends on", err)
 		}
 		checkClaims(t, s)
+		synctest.Wait() // whoever looks after the disk tries to take the reserve again
 		sameStore(t, s, killed(t, dir))
 	})
 }
@@ -172,6 +174,7 @@ func TestADiskThatDoesNotSyncRefusesWhatMustBeDurable(t *testing.T) {
 		if _, err := s.Admit(ctx, ask("new")); err != nil {
 			t.Errorf("got error %v for a new run on a disk that works again", err)
 		}
+		synctest.Wait() // whoever looks after the disk tries to take the reserve again
 		sameStore(t, s, killed(t, dir))
 	})
 }
