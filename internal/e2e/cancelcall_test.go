@@ -18,7 +18,7 @@ func TestACancelCallGetsTheCredentialsOfTheProxy(t *testing.T) {
 	g := testkit.Start(t, testkit.Setup{Sites: map[string]string{
 		"": "handle_path /ai/* {\n" + testkit.Site(u.Addr()+" {\nheader_up Authorization \"Bearer of-the-proxy\"\n}", "api /runs") + "}\n",
 	}})
-	stage := u.Stage(caseScript(t, name, "upstream.jsonl").Scaled(0.2))
+	stage := u.Stage(caseScript(t, name, "upstream.jsonl")) // three seconds without an id
 	c := g.Client("").As("user-a").On(stage)
 	ask := testkit.Ask{
 		Method: http.MethodPost, Path: "/ai/v1/responses?tenant=1",
