@@ -131,6 +131,18 @@ func (h *Handler) visible(r *http.Request, c authz.Caller, id string) (*runregis
 	return h.granted(r, c, authz.Read, id)
 }
 
+// changeable loads a run for whoever sent a request that stops or deletes it.
+func (h *Handler) changeable(r *http.Request, id string) (*runregistry.Record, error) {
+	caller, err := h.identify(r)
+	if err == nil {
+		err = h.guardWrite(r, caller)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return h.writable(r, caller, id)
+}
+
 // writable loads a run for a caller who wants to steer, stop or delete it.
 func (h *Handler) writable(r *http.Request, c authz.Caller, id string) (*runregistry.Record, error) {
 	return h.granted(r, c, authz.Write, id)

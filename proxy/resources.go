@@ -217,14 +217,7 @@ const (
 
 // serveCancel serves POST {api}/{run}/cancel.
 func (h *Handler) serveCancel(w http.ResponseWriter, r *http.Request, id string) error {
-	caller, err := h.identify(r)
-	if err != nil {
-		return err
-	}
-	if err := h.guardWrite(r, caller); err != nil {
-		return err
-	}
-	rec, err := h.writable(r, caller, id)
+	rec, err := h.changeable(r, id)
 	if err != nil {
 		return err
 	}
@@ -271,14 +264,7 @@ func waitOf(r *http.Request) time.Duration {
 
 // serveDelete serves DELETE {api}/{run}.
 func (h *Handler) serveDelete(w http.ResponseWriter, r *http.Request, id string) error {
-	caller, err := h.identify(r)
-	if err != nil {
-		return err
-	}
-	if err := h.guardWrite(r, caller); err != nil {
-		return err
-	}
-	rec, err := h.writable(r, caller, id)
+	rec, err := h.changeable(r, id)
 	if err != nil {
 		return err
 	}

@@ -151,13 +151,7 @@ func TestAClusterThatIsDownLosesNothing(t *testing.T) {
 // asked again it is carried out. All links are cut for two seconds.
 func TestAStopWhileRedisIsCutOff(t *testing.T) {
 	t.Parallel()
-	p := startGateways(t, 0, "")
-	var links []*testkit.Link
-	for range 2 {
-		link := testkit.NewLink(t, p.redis.Addr())
-		links = append(links, link)
-		p.all = append(p.all, p.start(t, "redis://"+link.Addr(), "store_grace 60s"))
-	}
+	p, links := linkedGateways(t, "store_grace 60s")
 	h := hold(t, p, "user-held")
 	goesOn, stopped := startTrial(t, p, "user-a", 300), startTrial(t, p, "user-b", 100_000)
 	stopped.sent(t, 50)

@@ -13,13 +13,7 @@ import (
 // once.
 func TestCase59RedisLinkCutMidStream(t *testing.T) {
 	const frames = 400
-	p := startGateways(t, 0, "")
-	var links []*testkit.Link
-	for range 2 {
-		link := testkit.NewLink(t, p.redis.Addr())
-		links = append(links, link)
-		p.all = append(p.all, p.start(t, "redis://"+link.Addr(), ""))
-	}
+	p, links := linkedGateways(t, "")
 	cut := func(what func(*testkit.Link)) {
 		for _, link := range links {
 			what(link)

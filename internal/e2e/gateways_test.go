@@ -28,6 +28,19 @@ func startGateways(t *testing.T, n int, global string) *gateways {
 	return p
 }
 
+// linkedGateways starts two gateways, each of which reaches its Redis over a link
+// that can be cut.
+func linkedGateways(t *testing.T, global string) (p *gateways, links []*testkit.Link) {
+	t.Helper()
+	p = startGateways(t, 0, "")
+	for range 2 {
+		link := testkit.NewLink(t, p.redis.Addr())
+		links = append(links, link)
+		p.all = append(p.all, p.start(t, "redis://"+link.Addr(), global))
+	}
+	return p, links
+}
+
 // start adds a gateway that reaches the store under an address.
 func (p *gateways) start(t *testing.T, url, global string) *testkit.Gateway {
 	t.Helper()
