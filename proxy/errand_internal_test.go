@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"net/http"
 	"testing"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/dialect"
@@ -108,4 +109,14 @@ func callOf(t *testing.T, name, path, body string) *dialect.ControlCall {
 		t.Fatalf("%s: got no calls", name)
 	}
 	return calls.Cancel
+}
+
+// TestAnAnswerThatBreaksOffIsNoPanic: reverse_proxy tells it by one.
+func TestAnAnswerThatBreaksOffIsNoPanic(t *testing.T) {
+	for thrown, want := range map[any]error{http.ErrAbortHandler: errBrokeOff, "bug": nil} {
+		err := contained(func(http.ResponseWriter, *http.Request) error { panic(thrown) }, nil, nil)
+		if err == nil || want != nil && !errors.Is(err, want) || want == nil && errors.Is(err, errBrokeOff) {
+			t.Errorf("%v: got error %v", thrown, err)
+		}
+	}
 }

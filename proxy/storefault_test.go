@@ -221,3 +221,24 @@ func TestReadersWaitForAStoreThatIsAway(t *testing.T) {
 		})
 	}
 }
+
+// TestAForeignStreamDoesNotWaitForOurStore: it may be of a run that the backend
+// gave an address of its own, but when that cannot be told it passes.
+func TestAForeignStreamDoesNotWaitForOurStore(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s, faults := faulty(t, answers(http.StatusOK, "text/plain", ofTheBackend))
+		held := faults.Hold(faultstore.List)
+		defer held.Release()
+		began := time.Now()
+		a := s.Do(t, testkit.Ask{Path: "/news"}.With("Accept", "text/event-stream")).Want(http.StatusOK)
+		if got := string(a.Body()); got != ofTheBackend {
+			t.Errorf("got %q, want the backend's answer", got)
+		}
+		if waited := time.Since(began); waited > 2*time.Second {
+			t.Errorf("it waited %v", waited)
+		}
+		if faults.Calls(faultstore.List) == 0 {
+			t.Error("the store was not asked, so that nothing was shown")
+		}
+	})
+}
