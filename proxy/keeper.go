@@ -46,6 +46,8 @@ type keeper struct {
 	// heard is when the last heartbeat that was answered was sent, as
 	// nanoseconds since the epoch.
 	heard atomic.Int64
+	// relics are the runs that ended here lately.
+	relics relics
 
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -99,14 +101,17 @@ func (k *keeper) beat(ctx context.Context) {
 	}
 }
 
-// renew extends the leases of all runs of this process and acts on what it
-// learns. It reports whether the store answered.
+// renew extends the leases of all runs of this process, asks about those that
+// ended lately, and acts on what it learns. It reports whether the store answered.
 func (k *keeper) renew(ctx context.Context) bool {
 	asked := time.Now()
-	pumps := k.engine.owned()
-	leases := make([]runregistry.Lease, len(pumps))
-	for i, p := range pumps {
-		leases[i] = p.lease
+	pumps, relics := k.engine.owned(), k.relics.all()
+	leases := make([]runregistry.Lease, 0, len(pumps)+len(relics))
+	for _, p := range pumps {
+		leases = append(leases, p.lease)
+	}
+	for _, one := range relics {
+		leases = append(leases, one.run.lease)
 	}
 	call, cancel := context.WithTimeout(ctx, k.lease/3)
 	defer cancel()
@@ -120,8 +125,11 @@ func (k *keeper) renew(ctx context.Context) bool {
 		k.healthy = asked
 	}
 	k.heard.Store(asked.UnixNano())
-	for i, r := range renewals {
-		pumps[i].renewed(r)
+	for i, p := range pumps {
+		p.renewed(renewals[i])
+	}
+	for i, one := range relics {
+		k.tend(one, renewals[len(pumps)+i])
 	}
 	return true
 }

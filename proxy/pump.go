@@ -302,6 +302,7 @@ func (p *pump) commitSettlement(s *runregistry.Settlement) {
 		rec, err := p.settleOnce(s)
 		switch {
 		case err == nil, errors.Is(err, runregistry.ErrSettled) && rec != nil: // by an earlier try whose reply was lost
+			p.bequeath(s, rec)
 			p.ended(rec)
 			return
 		case !errors.Is(err, runregistry.ErrUnavailable):

@@ -34,7 +34,10 @@ type Leaser interface {
 	// [ErrUnavailable] when the store could not be asked; what it says about one
 	// lease stands in its [Renewal].
 	Renew(ctx context.Context, leases []Lease) ([]Renewal, error)
-	// Expired returns runs whose lease has expired by the store's clock.
+	// Expired returns runs whose lease has expired by the store's clock. Where
+	// the store did not answer, or may have forgotten renewals (a failover, a
+	// restart), it returns none until owners had a whole lease to renew first. It
+	// is to be called several times in a lease.
 	Expired(ctx context.Context, limit int) ([]RunID, error)
 	// TakeOver makes this process the owner of a run whose lease has expired:
 	// epoch + 1. Errors: [ErrLeaseLive], [ErrSettled], [ErrNoRun].

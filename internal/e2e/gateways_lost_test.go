@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
 )
@@ -175,17 +177,24 @@ func losesNothing(t *testing.T, f *lossyFailover) {
 		return l
 	}
 	goesOn, silent := start("goes-on", 2*shown), start("silent", 2*shown)
-	endsLater, stopped := start("ends-later", shown), start("stopped", 2*shown)
-	ends := losingRun(t, f.gateways, siteAuto, f.subject, testkit.Chat("conv-ends", "go"), chatData(shown))
+	endsLater, stopped, over := start("ends-later", shown), start("stopped", 2*shown), start("over", shown)
+	ends := losingRun(t, f.gateways, siteAuto, f.subject, testkit.Chat("conv-ends", "go"), chatData(shown+1)) // its end marker comes when the store is away
 	ends.grow(t, stored-1)
 	unanswered := f.unanswered(t, countedData(shown))
 	f.replica.CatchUp(f.master)
 	f.replica.FallBehind(f.master)
+	behind := time.Now()
 	for _, l := range []*losing{goesOn, silent, ends, endsLater, stopped} {
 		l.grow(t, shown-stored)
 	}
 	answered := unanswered.answer(t)
 	answered.grow(t, 1)
+	testkit.Eventually(t, "all leases that the replica knows of have run out", func() bool { return time.Since(behind) > shortLease })
+	brief := losingRun(t, f.gateways, siteGeneric, f.subject, generate("conv-brief"), countedData(shown))
+	for _, l := range []*losing{over, brief} { // the replica does not know that one has ended, and nothing of the other
+		close(l.gate)
+		l.whole(t, shown, "completed")
+	}
 	f.master.Kill()
 	close(ends.gate)
 	ends.stage.Call(t, 1).AwaitEnd(t)
@@ -196,8 +205,8 @@ func losesNothing(t *testing.T, f *lossyFailover) {
 	})
 	close(endsLater.gate)
 	close(goesOn.gate)
-	ends.whole(t, shown, "completed")
-	if got := ends.client.Snapshot(t, ends.run).Snapshot; got == nil || got.Text != "123456789" || !got.Complete {
+	ends.whole(t, shown+1, "completed")
+	if got := ends.client.Snapshot(t, ends.run).Snapshot; got == nil || got.Text != "12345678910" || !got.Complete {
 		t.Errorf("the snapshot is %+v, want all of the text", got)
 	}
 	endsLater.whole(t, shown, "completed")
@@ -207,6 +216,13 @@ func losesNothing(t *testing.T, f *lossyFailover) {
 		rec := silent.client.Snapshot(t, silent.run)
 		return rec.Frames.LastSeq != nil && *rec.Frames.LastSeq == shown
 	})
+	for _, l := range []*losing{over, brief} {
+		testkit.Eventually(t, "the lost end is stored again", func() bool {
+			a := l.client.Do(t, testkit.Ask{Path: "/_runs/" + l.run})
+			return a.Status == 200 && strings.Contains(string(a.Body()), `"state":"completed"`)
+		})
+		l.check(t, attach(t, l.client, l.run).Rest(), shown, "completed")
+	}
 	close(silent.gate)
 	silent.whole(t, 2*shown, "completed")
 	close(answered.gate)

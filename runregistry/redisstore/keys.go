@@ -43,6 +43,11 @@ func (k keyspace) secret(name string) string { return k.prefix + "secret:" + nam
 // lease.
 func (k keyspace) leases(p runregistry.Partition) string { return k.part(p) + "x" }
 
+// mark is a string: what an instance left with its last look at the leases.
+func (k keyspace) mark(p runregistry.Partition, by runregistry.InstanceID) string {
+	return k.part(p) + "b:" + string(by)
+}
+
 // op remembers an operation that must not be counted twice.
 func (k keyspace) op(p runregistry.Partition, token string) string {
 	return k.part(p) + "o:" + token

@@ -18,7 +18,7 @@ func all(k keyspace, at runregistry.Partition) map[string]string {
 	sub := runregistry.Subject{Realm: "{r}", Tenant: hostile, Issuer: "i", Sub: "secret}"}
 	scope := runregistry.SubjectScope(sub)
 	return map[string]string{
-		"run": k.run(id), "frames": k.frames(id), "readers": k.readers(id), "channel": k.channel(id), "leases": k.leases(at),
+		"run": k.run(id), "frames": k.frames(id), "readers": k.readers(id), "channel": k.channel(id), "leases": k.leases(at), "mark": k.mark(at, "I"),
 		"op": k.op(at, "t"), "active": k.active(at, sub), "guests": k.guests(at, sub), "list": k.list(at, sub), "listed": k.listed(at, sub),
 		"claim": k.claim(at, sub, hostile, runregistry.Digest{1}), "echoes": k.echoes(at, sub, hostile, runregistry.Digest{1}),
 		"name": k.name(at, scope, hostile), "holders": k.holders(at, "d"), "dialogue": k.dialogue(at, "d"), "dialogued": k.dialogued(at, "d"),

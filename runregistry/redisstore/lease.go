@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,31 +103,6 @@ func (s *Store) renewal(l runregistry.Lease, lease time.Duration, by runregistry
 	return call(renewScript).
 		key(s.keys.run(l.Run), s.keys.readers(l.Run), s.keys.leases(l.Run.Partition())).
 		arg(epochText(l.Epoch), lease.Milliseconds(), string(by))
-}
-
-// Expired implements [runregistry.Leaser]. It visits all partitions; what some
-// servers of a Cluster do not answer is found by a later call.
-func (s *Store) Expired(ctx context.Context, limit int) ([]runregistry.RunID, error) {
-	if err := s.ready(ctx); err != nil {
-		return nil, fmt.Errorf("looking for expired leases: %w", err)
-	}
-	calls := make([]*params, runregistry.Partitions)
-	for at := range calls {
-		calls[at] = call(expiredScript).key(s.keys.leases(runregistry.Partition(at))).arg(limit)
-	}
-	replies, errs := s.evalAll(ctx, s.clients.calls, calls)
-	var ids []runregistry.RunID
-	var failed error
-	for at, r := range replies {
-		failed = cmp.Or(failed, errs[at])
-		for i := 2; i < len(r); i++ {
-			ids = append(ids, runregistry.RunID(r.text(i)))
-		}
-	}
-	if failed != nil && len(ids) == 0 {
-		return nil, fmt.Errorf("looking for expired leases: %w", failed)
-	}
-	return ids[:min(len(ids), limit)], nil
 }
 
 // TakeOver implements [runregistry.Leaser].

@@ -28,6 +28,7 @@ type Store struct {
 	writers []*writer
 	subs    *subscriptions
 	tails   *tails
+	looks   looks
 
 	mu    sync.Mutex // guards everything below
 	by    runregistry.InstanceID
