@@ -80,7 +80,7 @@ func TestAnEndIsKeptForALeaseAndWhileTheStoreIsAway(t *testing.T) {
 		if !b.told(runregistry.ErrSettled) {
 			t.Error("it was dropped at once")
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // in the bubble of withBequest
 		if !b.told(runregistry.ErrUnavailable) {
 			t.Error("it was dropped though the store said nothing")
 		}

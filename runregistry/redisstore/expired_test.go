@@ -51,7 +51,7 @@ func inOrphanage(t *testing.T, test func(*orphans)) {
 // gateways do.
 func (o *orphans) looks() bool {
 	o.Helper()
-	time.Sleep(orphanLease / 3)
+	time.Sleep(orphanLease / 3) // in the bubble of inOrphanage
 	ids, err := o.other.Expired(o.Context(), 10)
 	if err != nil {
 		o.Log(err)
@@ -134,7 +134,7 @@ func TestOwnersRenewFirstAfterAnOutage(t *testing.T) {
 func TestOwnersRenewFirstAfterALookerWasAway(t *testing.T) {
 	inOrphanage(t, func(o *orphans) {
 		o.missed()
-		time.Sleep(orphanLease)
+		time.Sleep(orphanLease) // in the bubble of inOrphanage
 		o.missed()
 		o.wantPatience()
 	})
