@@ -89,26 +89,39 @@ func (h *Handler) adoptPump(lease runregistry.Lease, rec *runregistry.Record, wa
 
 // recall reads the stored frames again for what they told.
 func (p *pump) recall() {
+	if err := p.retrace(p.remember); err != nil {
+		p.log.Warn("frames of a run that was taken over were not read again", logRun(p.lease.Run), logError(err))
+	}
+}
+
+// retrace visits the stored frames; p.mu is held meanwhile. The error is that of
+// the store, and [runregistry.ErrExpired] when the beginning was trimmed, for all
+// that the rest was visited.
+func (p *pump) retrace(visit func(*frame.Frame)) (trimmed error) {
 	var parsed frame.Frame
 	var page runregistry.Page
 	for after := runregistry.Seq(0); after < p.last; {
 		var err error
 		page, err = p.engine.store.Read(p.storeCtx, runregistry.PageQuery{Run: p.lease.Run, After: after, Into: page.Frames})
 		if page.First > after+1 && err != nil {
-			after = page.First - 1 // the beginning was trimmed
+			after, trimmed = page.First-1, err
 			continue
 		}
-		if err != nil || len(page.Frames) == 0 {
-			return
+		if err != nil {
+			return err
+		}
+		if len(page.Frames) == 0 {
+			return &runregistry.GapError{Last: page.Last}
 		}
 		p.mu.Lock()
 		for i := range page.Frames {
 			frame.Parse(p.kind, page.Frames[i].Data, &parsed)
-			p.remember(&parsed)
+			visit(&parsed)
 		}
 		p.mu.Unlock()
 		after = page.Frames[len(page.Frames)-1].Seq
 	}
+	return trimmed
 }
 
 // remember is learn for a frame that is stored; p.mu must be held.

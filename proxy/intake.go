@@ -215,6 +215,14 @@ func (p *pump) take(f *frame.Frame) error {
 		if !p.passes(f) {
 			return nil
 		}
+	}
+	p.accept(f)
+	return nil
+}
+
+// accept takes a frame that the log does not have; p.mu must be held.
+func (p *pump) accept(f *frame.Frame) {
+	if p.stream {
 		facts := p.reader.Read(f)
 		p.learn(facts)
 		if p.halt.begun {
@@ -224,12 +232,11 @@ func (p *pump) take(f *frame.Frame) error {
 		p.learn(p.reader.Read(f))
 	}
 	if p.halt.begun {
-		return nil // what it told is all that counts now
+		return // what it told is all that counts now
 	}
 	n := len(p.batch.buf)
 	p.batch.buf = appendStored(p.batch.buf, p.kind, p.dialect, f)
 	p.batch.frames = append(p.batch.frames, p.batch.buf[n:len(p.batch.buf):len(p.batch.buf)])
-	return nil
 }
 
 // appendStored appends a frame as it is stored: without upstream's ids, unless

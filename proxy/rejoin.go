@@ -35,12 +35,18 @@ type joining struct {
 	blind bool
 	// told is what such a stream began with, while nothing came after it.
 	told []byte
+	// retelling lays the joined stream over the log where it has no positions, and
+	// torn tells that pieces may be missing since; see retell.go.
+	retelling *retelling
+	torn      bool
 	// times counts the streams that were joined.
 	times int
 	// news is when the last frame came, or the search began; wait is how long to
 	// rest before the next try, nothing after news.
 	news time.Time
 	wait time.Duration
+	// opened is when the stream began that broke.
+	opened time.Time
 }
 
 const (
@@ -58,6 +64,7 @@ func (p *pump) prepareJoin() {
 	if p.ground == nil || !p.stream || p.decoder != nil || p.status >= http.StatusBadRequest {
 		return
 	}
+	p.join.opened = time.Now()
 	_, err := p.bearings.join(&p.cfg.Join, "0")
 	p.join.possible = err == nil || errors.Is(err, errUnknownVariable)
 }
@@ -67,6 +74,9 @@ func (p *pump) prepareJoin() {
 func (p *pump) passes(f *frame.Frame) bool {
 	if !p.join.possible {
 		return true
+	}
+	if p.retells() {
+		return p.passesRetold(f)
 	}
 	if p.join.fresh && p.join.position == dialect.Whole {
 		return p.passesFirst(f)
@@ -145,8 +155,9 @@ var errNoStream = errors.New("backend did not go on with the stream")
 // rejoin asks for the rest of the stream until there is one, and reads it. The
 // ending is that of the stream, or as it was when none was found.
 func (p *pump) rejoin(end ending) (last ending, found bool) {
+	p.beginSearch()
 	for p.rejoins(end) && p.restJoin() {
-		if !p.engine.trusted() {
+		if !p.engine.trusted() || !p.recollect() {
 			continue // the next try may be ours to make
 		}
 		e, err := p.joinCall()
@@ -164,6 +175,16 @@ func (p *pump) rejoin(end ending) (last ending, found bool) {
 		}
 	}
 	return end, false
+}
+
+// beginSearch notes that a stream broke. One that lasted was silent for a reason,
+// such as a tool that takes its time: the search begins now.
+func (p *pump) beginSearch() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.join.opened) >= joinPatience {
+		p.join.news, p.join.wait = time.Now(), 0
+	}
 }
 
 // restJoin rests before another try: a backend that takes the call and breaks
@@ -208,7 +229,7 @@ func (p *pump) readOn(w *joinWriter, e *errand) error {
 
 // joined begins another stream of the run; p.mu must be held.
 func (p *pump) joined() {
-	p.join.fresh = true
+	p.join.fresh, p.join.opened = true, time.Now()
 	p.cutter = frame.New(p.kind, p.cfg.Limits.Frame)
 	p.lastByte, p.lastSeen = time.Now(), time.Now()
 	if !p.stuck {

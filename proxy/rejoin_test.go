@@ -20,6 +20,8 @@ type archive struct {
 	frames []string
 	breaks []int // after this many frames of each stream; none: it goes on
 	refuse int   // status of joins; 0 serves them
+	// silent is how long nothing comes before a connection breaks.
+	silent time.Duration
 	// repeats is how many known frames a joined stream begins with; less than 0
 	// leaves some out.
 	repeats int
@@ -69,6 +71,9 @@ func (b *archive) serve(_ int, w http.ResponseWriter, r *http.Request) error {
 	sse(w)
 	for i, f := range b.frames[from:] {
 		if stream < len(b.breaks) && i == b.breaks[stream] {
+			if err := pause(r, b.silent); err != nil {
+				return err
+			}
 			hangUp()
 		}
 		if err := pause(r, 100*time.Millisecond); err != nil {
@@ -178,6 +183,19 @@ func TestStreamsThatBreakAtOnceAreNotAskedForInALoop(t *testing.T) {
 		}
 		if got, joins := time.Since(began), len(b.joined()); got > 40*time.Second || joins < 10 || joins > 40 {
 			t.Errorf("ended after %v and %d joins", got, joins)
+		}
+	})
+}
+
+// TestASilentStreamThatBreaksIsJoinedAgain: a tool may take its time, and streams
+// that are joined meanwhile break, too.
+func TestASilentStreamThatBreaksIsJoinedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := &archive{frames: longAnswer(10), breaks: []int{4, 0, 0, 2}, silent: 2 * time.Minute}
+		s := newSite(t, b.serve)
+		run := s.ran(t, background)
+		if rec := s.Snapshot(t, run); rec.State != "completed" || rec.Upstream.Reattached != 4 {
+			t.Errorf("got %s, reattached %d times, want completed and 4", rec.State, rec.Upstream.Reattached)
 		}
 	})
 }

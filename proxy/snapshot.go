@@ -97,6 +97,9 @@ func (p *pump) foldInto(s *runregistry.Settlement) error {
 	}
 	p.fold.holed = p.fold.holed || err != nil
 	folded := p.fold.folder.Snapshot()
+	if p.torn() {
+		p.fold.holed = !folded.Restate() || p.fold.holed
+	}
 	p.addLate(&folded)
 	s.Progress = &runregistry.Progress{
 		Snapshot: p.fold.finished(folded, s.State == runregistry.Completed), SnapshotSeq: p.fold.through,

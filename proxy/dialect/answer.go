@@ -17,6 +17,8 @@ type answer struct {
 	receipts  []Receipt
 	err       *Error
 	cut       bool // an error or a result was cut
+	// stated is all of the text as upstream said it in one piece after the others.
+	stated *string
 
 	// message and settled serve dialects that repeat a message while it grows:
 	// whose text is growing, and how much text stood before it.
@@ -139,6 +141,12 @@ func (a *answer) settleReceipt(failed bool, result gjson.Result) {
 	a.receipts = append(slices.Clone(a.receipts[:n-1]), last)
 }
 
+// state notes all of the text; see [Snapshot.Restate].
+func (a *answer) state(text string) {
+	text, _ = clipped(text)
+	a.stated = &text
+}
+
 // fail notes what went wrong. The first error is the cause; those after it are
 // its consequence.
 func (a *answer) fail(e Error) {
@@ -151,7 +159,7 @@ func (a *answer) fail(e Error) {
 }
 
 func (a *answer) snapshot() Snapshot {
-	s := Snapshot{Truncated: a.cut, Error: a.err, ToolReceipts: []Receipt{}, Unresolved: []Call{}}
+	s := Snapshot{stated: a.stated, Truncated: a.cut, Error: a.err, ToolReceipts: []Receipt{}, Unresolved: []Call{}}
 	s.Text = s.take(&a.text)
 	if len(a.reasoning.bytes) > 0 {
 		s.Reasoning = new(s.take(&a.reasoning))

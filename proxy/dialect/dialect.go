@@ -63,6 +63,8 @@ type Dialect struct {
 	// Position returns upstream's own name for a frame, after which its stream
 	// can be joined; empty for a frame without one. Nil: the id of the frame.
 	Position func(f *frame.Frame) string
+	// Retold, if set, tells how streams without positions are laid over a log.
+	Retold *Retold
 	// Failure returns the frames by which a client of this dialect learns that
 	// its stream did not complete, without ids and each with its own end. Nil
 	// when the dialect has no such frame: the transport is aborted then.

@@ -18,19 +18,20 @@ var dify = spec{
 			return doc.Get("event").Str != "" && doc.Get("task_id").Str != ""
 		},
 		Failure: difyFailure,
+		Retold:  difyRetold,
 		calls: []Calls{
-			{start: "/chat-messages", Cancel: difyStop("{prefix}/chat-messages/{upstream_id}/stop")},
+			{start: "/chat-messages", Cancel: difyStop("{prefix}/chat-messages/{upstream_id}/stop"), Join: difyJoin},
 			{start: "/completion-messages", Cancel: difyStop("{prefix}/completion-messages/{upstream_id}/stop")},
-			{start: "/workflows/run", Cancel: difyStop("{prefix}/workflows/tasks/{upstream_id}/stop")},
+			{start: "/workflows/run", Cancel: difyStop("{prefix}/workflows/tasks/{upstream_id}/stop"), Join: difyJoin},
 		},
 	},
 	find: byMember("event"),
 	rules: rules{
 		"message":          difyNamed(rule{fold: foldDifyMessage}),
 		"agent_message":    difyNamed(rule{text: paths{"answer"}, fold: func(a *answer, _ gjson.Result) { a.message = difyPieces }}),
-		"text_chunk":       difyNamed(rule{text: paths{"data.text"}}),
-		"message_replace":  difyNamed(rule{fold: func(a *answer, doc gjson.Result) { a.text.replace(0, doc.Get("answer").Str) }}),
-		"text_replace":     difyNamed(rule{fold: func(a *answer, doc gjson.Result) { a.text.replace(0, doc.Get("data.text").Str) }}),
+		"text_chunk":       difyNamed(rule{text: paths{"data.text"}, fold: func(a *answer, _ gjson.Result) { a.stated = nil }}),
+		"message_replace":  difyNamed(rule{fold: func(a *answer, doc gjson.Result) { replaceDify(a, doc.Get("answer").Str) }}),
+		"text_replace":     difyNamed(rule{fold: func(a *answer, doc gjson.Result) { replaceDify(a, doc.Get("data.text").Str) }}),
 		"reasoning_chunk":  difyNamed(rule{reasoning: paths{"data.reasoning"}}),
 		"agent_thought":    difyNamed(rule{read: readThought, fold: foldThought}),
 		"workflow_started": difyNamed(rule{read: func(r *reader, _ gjson.Result, _ *Facts) { r.outer = true }}),
@@ -64,11 +65,18 @@ const difyPieces = "pieces"
 
 // foldDifyMessage: newer agents repeat the whole answer after its pieces.
 func foldDifyMessage(a *answer, doc gjson.Result) {
+	a.stated = nil
 	if text := doc.Get("answer").Str; a.message == difyPieces {
 		a.text.replace(0, text)
 	} else {
 		a.text.add(text)
 	}
+}
+
+// replaceDify: what stood before is not to be shown any more.
+func replaceDify(a *answer, text string) {
+	a.text.replace(0, text)
+	a.state(text)
 }
 
 // readThought: a thought is told again when its tool has run.
@@ -132,9 +140,28 @@ func foldWorkflow(a *answer, doc gjson.Result) {
 	if data.Get("status").Str == "failed" {
 		a.fail(Error{Message: data.Get("error").Str, Code: "failed"})
 	}
-	if outputs := data.Get("outputs"); len(a.text.bytes) == 0 && outputs.IsObject() {
+	outputs := data.Get("outputs")
+	if len(a.text.bytes) == 0 && outputs.IsObject() {
 		a.text.add(paths{"answer", "text", "result", "output"}.text(outputs))
 	}
+	if text, ok := wholeOutput(outputs); ok && a.stated == nil { // a moderated answer is not shown as it was
+		a.state(text)
+	}
+}
+
+// wholeOutput is the text of a workflow that has one output, and perhaps files.
+// How the pieces of several outputs follow each other is not said.
+func wholeOutput(outputs gjson.Result) (text string, ok bool) {
+	n := 0
+	outputs.ForEach(func(name, v gjson.Result) bool {
+		if name.Str == "files" && v.IsArray() {
+			return true
+		}
+		n++
+		text, ok = v.Str, v.Type == gjson.String
+		return true
+	})
+	return text, ok && n == 1
 }
 
 func difyFailure(f Failure) [][]byte {

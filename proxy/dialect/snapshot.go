@@ -25,6 +25,20 @@ type Snapshot struct {
 	Unresolved []Call `json:"unresolved"`
 	// Error is what upstream said went wrong.
 	Error *Error `json:"error"`
+
+	stated *string
+}
+
+// Restate makes the snapshot of a stream in which pieces are missing: its text is
+// what upstream stated in one piece, if it did. It reports whether nothing is
+// missing then, as far as the frames tell: of reasoning nobody states the whole.
+func (s *Snapshot) Restate() bool {
+	if s.stated == nil {
+		return false
+	}
+	s.Text = *s.stated
+	s.Truncated = s.Truncated || len(s.Text) >= MaxText
+	return s.Reasoning == nil
 }
 
 // Receipt is the result of a tool that upstream ran.
