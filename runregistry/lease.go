@@ -55,6 +55,10 @@ type Leaser interface {
 	// the last hour. Otherwise it returns [ErrTaken]. A run that is there under
 	// this lease is left as it is, so that Restore may be called again when its
 	// answer was lost.
+	//
+	// A run that has ended, as Settle returned it, is written as it ended. It is
+	// in nobody's way: of its claims it gets those that are free, and never what
+	// only an active run holds. One whose retention is over is [ErrNoRun].
 	Restore(ctx context.Context, l Lease, r *Record, window *Batch) error
 }
 

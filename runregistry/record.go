@@ -83,6 +83,9 @@ type Record struct {
 	// Revision grows with every change of what a reader may see; it makes the
 	// ETag. Delivery is not among that.
 	Revision uint64
+	// Claims is what a store that may lose a run needs to restore it after its
+	// end: opaque, and only in the record that Settle returns.
+	Claims any
 }
 
 // Format is the framing of a run's log.

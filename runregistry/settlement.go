@@ -21,6 +21,9 @@ type Settlement struct {
 	Last Seq
 	// Keep, if not zero, shortens the retention of everything about the run.
 	Keep time.Duration
+	// Told, if not nil, is what readers were told of a Stop with this very end,
+	// which the store has lost since. It stands, whatever was asked meanwhile.
+	Told *Cancel
 }
 
 // FreesKey reports whether the settlement that made r terminal frees its
@@ -50,7 +53,9 @@ func (r *Record) Settle(s *Settlement, now time.Time) error {
 		r.Effect = EffectNone
 	}
 	r.State, r.Reason = state, reason
-	if r.Cancel.Version > 0 {
+	if s.Told != nil {
+		r.Cancel = *s.Told
+	} else if r.Cancel.Version > 0 {
 		r.Cancel.Upstream = s.Upstream
 		r.Cancel.Outcome = r.outcome()
 	}
@@ -60,9 +65,10 @@ func (r *Record) Settle(s *Settlement, now time.Time) error {
 
 // settledState decides which terminal state a settlement reaches. A Stop that
 // came first turns every end into cancelled, unless the positive end was
-// stored before it, or the owner cannot even say that upstream was closed.
+// stored before it or the end was told before, or the owner cannot even say
+// that upstream was closed.
 func (r *Record) settledState(s *Settlement) (State, Reason) {
-	if r.State != Cancelling || r.Ending || s.State == Uncertain {
+	if r.State != Cancelling || r.Ending || s.Told != nil || s.State == Uncertain {
 		return s.State, s.Reason
 	}
 	return Cancelled, r.Reason

@@ -34,12 +34,12 @@ func (e *entry) names() []runregistry.ConversationID {
 	return append([]runregistry.ConversationID{e.rec.Conversation}, e.rec.Aliases...)
 }
 
-// ending adds what take_end takes: how long everything about an ended run is
-// kept.
-func (p *params) ending(e *entry, end *runregistry.Settlement) {
+// ending adds what take_end takes: how long from now on everything about an
+// ended run is kept.
+func (p *params) ending(e *entry, now time.Time, freesKey bool) {
 	r := &e.rec
-	left := func(t time.Time) int64 { return max(t.Sub(r.EndedAt).Milliseconds(), 0) }
-	p.arg(uint64(r.FinalSeq), left(r.FramesExpireAt), left(r.ExpiresAt), left(r.KeyExpiresAt()), flag(end.FreesKey(r)))
+	left := func(t time.Time) int64 { return max(t.Sub(now).Milliseconds(), 0) }
+	p.arg(uint64(r.FinalSeq), left(r.FramesExpireAt), left(r.ExpiresAt), left(r.KeyExpiresAt()), flag(freesKey))
 }
 
 // upstream adds what take_upstream takes: upstream's id was moves to the one

@@ -11,7 +11,8 @@ import (
 )
 
 // Restore implements [runregistry.Leaser]. The claims are those that this
-// instance knows from the admission or the takeover of the run.
+// instance knows from the admission or the takeover of the run, or that its end
+// told.
 func (s *Store) Restore(ctx context.Context, l runregistry.Lease, r *runregistry.Record, window *runregistry.Batch) error {
 	if err := s.restore(ctx, l, r, window); err != nil {
 		if errors.Is(err, runregistry.ErrTaken) {
@@ -26,7 +27,16 @@ func (s *Store) restore(ctx context.Context, l runregistry.Lease, r *runregistry
 	if err := s.usable(ctx, l.Run); err != nil {
 		return err
 	}
-	n := &entry{rec: *r, token: newToken(), turns: "1", claims: s.tails.claims(l, r)}
+	n := &entry{rec: *r, token: newToken(), turns: "1"}
+	ended := r.State.Terminal()
+	switch left, known := r.Claims.(claims); {
+	case !ended:
+		n.claims = s.tails.claims(l, r)
+	case !known || !s.clock.now().Before(r.ExpiresAt):
+		return runregistry.ErrNoRun
+	default:
+		n.claims = left
+	}
 	n.rec.LastSeq = window.After + runregistry.Seq(len(window.Frames))
 	n.rec.FirstSeq = window.After + 1
 	if len(window.Frames) == 0 {
@@ -44,13 +54,16 @@ func (s *Store) restore(ctx context.Context, l runregistry.Lease, r *runregistry
 	if err != nil {
 		return err
 	}
-	if said.word() == "there" {
-		return s.rejoin(ctx, l)
-	}
-	if err := outcome(said.word()); err != nil {
+	switch err := outcome(said.word()); {
+	case err != nil:
 		return err
+	case ended: // it is nobody's
+		s.tails.doubt(l.Run)
+	case said.word() == "there":
+		return s.rejoin(ctx, l)
+	default:
+		s.tails.restored(n, own, s.clock.now())
 	}
-	s.tails.restored(n, own, s.clock.now())
 	return nil
 }
 
@@ -87,7 +100,10 @@ func (s *Store) restoreCall(l runregistry.Lease, n *entry, b *batch) (*params, e
 	p.arg(flag(talking), n.claims.dialogue, flag(named), flag(n.claims.holding), epochText(l.Epoch), string(by),
 		safetyMillis, lease.Milliseconds(), n.claims.limits.Frames, n.claims.limits.Bytes,
 		n.token, int(r.State), r.Revision, text, flag(len(r.Snapshot) > 0), []byte(r.Snapshot),
-		r.Bytes, optional(r.FirstFrameAt), optional(r.ActivityAt))
+		r.Bytes, millis(r.CreatedAt), optional(r.FirstFrameAt), optional(r.ActivityAt), flag(r.State.Terminal()))
+	if r.State.Terminal() {
+		p.ending(n, s.clock.now(), false)
+	}
 	d := &r.Delivery
 	p.arg(d.Pending, d.Open, flag(d.Headers), flag(d.BrokenEarly), flag(d.BrokenLate), s.verb(), s.keys.channel(l.Run))
 	p.arg(uint64(b.after), len(b.frames))

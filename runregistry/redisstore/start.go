@@ -122,7 +122,7 @@ func (s *Store) addLosers(p *params, a *runregistry.Admission, losers []*entry, 
 		p.arg(flag(a.Busy == runregistry.BusyAuto), flag(e.rec.Subject == a.Subject), s.keys.channel(e.rec.ID), owner)
 		p.arg(flag(n.rec.State.Terminal()))
 		if n.rec.State.Terminal() {
-			p.ending(n, &runregistry.Settlement{})
+			p.ending(n, n.rec.EndedAt, (&runregistry.Settlement{}).FreesKey(&n.rec))
 		}
 		beaten[i] = n
 	}

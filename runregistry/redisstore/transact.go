@@ -97,7 +97,7 @@ func (s *Store) ended(epoch string, end *runregistry.Settlement) func(e, n *entr
 		if err := p.change(e, n); err != nil {
 			return nil, err
 		}
-		p.ending(n, end)
+		p.ending(n, n.rec.EndedAt, end.FreesKey(&n.rec))
 		s.upstream(p, e.rec.UpstreamID, n)
 		return p.arg(s.verb(), s.keys.channel(e.rec.ID)), nil
 	}

@@ -126,7 +126,7 @@ func (s *Store) settle(ctx context.Context, l runregistry.Lease, end *runregistr
 	switch {
 	case errors.Is(err, runregistry.ErrSettled) && e != nil:
 		s.tails.ended(e)
-		return e.copied(), err
+		return e.bequeathed(end), err
 	case errors.Is(err, runregistry.ErrNoRun):
 		s.tails.disown(l)
 		return nil, err
@@ -135,7 +135,18 @@ func (s *Store) settle(ctx context.Context, l runregistry.Lease, end *runregistr
 		return nil, err
 	}
 	s.tails.ended(e)
-	return e.copied(), nil
+	return e.bequeathed(end), nil
+}
+
+// bequeathed is the record of a run that has ended, with what it still claims.
+func (e *entry) bequeathed(end *runregistry.Settlement) *runregistry.Record {
+	rec, left := e.copied(), e.claims
+	left.holding = false
+	if end.FreesKey(rec) {
+		left.key = runregistry.Digest{}
+	}
+	rec.Claims = left
+	return rec
 }
 
 // trimAll makes room on a server that is out of memory and too old to let a

@@ -20,6 +20,12 @@ var restoreTests = []sharedTest{
 	{"a run that is there is left as it is", restoreNotLost},
 	{"a run that another instance took over is not restored", restoreNotMine},
 	{"a run that was deleted is not restored", restoreDeleted},
+	{"a run that has ended comes back as it ended", restoreEnded},
+	{"a run that has ended is in no other's way", restoreEndedFirst},
+	{"a run that has ended leaves what is taken", restoreEndedLast},
+	{"a run that has ended does not take its key back that it freed", restoreEndedFree},
+	{"a run that has ended does not come back after a deletion", restoreEndedDeleted},
+	{"an end that was told stands, whatever was asked since", settleTold},
 }
 
 func (f *fixture) restore(l runregistry.Lease, r *runregistry.Record, after runregistry.Seq, frames ...string) error {

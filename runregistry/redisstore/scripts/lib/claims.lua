@@ -18,14 +18,16 @@ local function keep_index(order, expiry)
   end
 end
 
-local function enter_index(order, expiry, member, deadline)
+-- enter_index puts a run behind all others, or where it belongs that began since.
+local function enter_index(order, expiry, member, deadline, since)
   local gone = redis.call('ZRANGEBYSCORE', expiry, '-inf', int(ms), 'LIMIT', 0, 100)
   if #gone > 0 then
     redis.call('ZREM', order, unpack(gone))
     redis.call('ZREM', expiry, unpack(gone))
   end
-  local score, top = us, redis.call('ZREVRANGE', order, 0, 0, 'WITHSCORES')
-  if top[2] and tonumber(top[2]) >= score then score = tonumber(top[2]) + 1 end
+  local score, top = since or us, redis.call('ZREVRANGE', order, 0, 0, 'WITHSCORES')
+  if top[2] and not since and tonumber(top[2]) >= score then score = tonumber(top[2]) + 1 end
+  while since and redis.call('ZRANGEBYSCORE', order, int(score), int(score), 'LIMIT', 0, 1)[1] do score = score + 1 end
   redis.call('ZADD', order, int(score), member)
   redis.call('ZADD', expiry, int(deadline), member)
   keep_index(order, expiry)
@@ -116,15 +118,15 @@ local function finish(c, e)
 end
 
 -- claim is what an admission and a restored run have in common. c comes from
--- take_claims.
-local function claim(c, ttl, lease)
+-- take_claims; a restored run began since (us).
+local function claim(c, ttl, lease, since)
   redis.call('PEXPIRE', c.run, int(ttl))
   redis.call('ZADD', c.leases, int(ms + lease), c.id)
   outlive(c.leases, ttl)
-  enter_index(c.list, c.listed, c.id, ms + ttl)
+  enter_index(c.list, c.listed, c.id, ms + ttl, since)
   if c.key then redis.call('SET', c.key, c.id, 'PX', int(ttl)) end
   if c.dialogue ~= '' then
-    enter_index(c.order, c.ordered, c.id, ms + ttl)
+    enter_index(c.order, c.ordered, c.id, ms + ttl, since)
     for _, name in ipairs(c.names) do carry_name(name, c.member, ms + ttl) end
   end
 end
