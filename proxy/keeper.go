@@ -48,6 +48,8 @@ type keeper struct {
 	heard atomic.Int64
 	// relics are the runs that ended here lately.
 	relics relics
+	// tending is set while they are asked about.
+	tending atomic.Bool
 
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -90,8 +92,11 @@ func (k *keeper) beat(ctx context.Context) {
 	tick := time.NewTicker(k.lease / 3)
 	defer tick.Stop()
 	for {
-		if k.renew(ctx) && !k.engine.isDraining() {
-			k.reap(ctx)
+		if k.renew(ctx) {
+			k.tendRelics(ctx)
+			if !k.engine.isDraining() {
+				k.reap(ctx)
+			}
 		}
 		select {
 		case <-tick.C:
@@ -101,17 +106,14 @@ func (k *keeper) beat(ctx context.Context) {
 	}
 }
 
-// renew extends the leases of all runs of this process, asks about those that
-// ended lately, and acts on what it learns. It reports whether the store answered.
+// renew extends the leases of all runs of this process and acts on what it
+// learns. It reports whether the store answered.
 func (k *keeper) renew(ctx context.Context) bool {
 	asked := time.Now()
-	pumps, relics := k.engine.owned(), k.relics.all()
-	leases := make([]runregistry.Lease, 0, len(pumps)+len(relics))
-	for _, p := range pumps {
-		leases = append(leases, p.lease)
-	}
-	for _, one := range relics {
-		leases = append(leases, one.run.lease)
+	pumps := k.engine.owned()
+	leases := make([]runregistry.Lease, len(pumps))
+	for i, p := range pumps {
+		leases[i] = p.lease
 	}
 	call, cancel := context.WithTimeout(ctx, k.lease/3)
 	defer cancel()
@@ -125,11 +127,8 @@ func (k *keeper) renew(ctx context.Context) bool {
 		k.healthy = asked
 	}
 	k.heard.Store(asked.UnixNano())
-	for i, p := range pumps {
-		p.renewed(renewals[i])
-	}
-	for i, one := range relics {
-		k.tend(one, renewals[len(pumps)+i])
+	for i, r := range renewals {
+		pumps[i].renewed(r)
 	}
 	return true
 }

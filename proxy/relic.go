@@ -1,10 +1,10 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
@@ -12,23 +12,28 @@ import (
 
 // A failover may lose the end of a run that readers have seen. Then the store
 // holds a run that nobody goes on with, and a reaper would give it another end.
-// So its owner keeps for a while what it takes to settle it again, and asks with
-// its heartbeats whether it must.
+// So its owner keeps for a while what it takes to store that end again, and asks
+// with its heartbeats whether it must.
 
 // relicBytes bounds what a process keeps of runs that have ended; the oldest
 // give way.
 const relicBytes = 16 << 20
 
-// relicOverhead is about what a relic takes beside frames and snapshot.
-const relicOverhead = 4 << 10
+const (
+	// relicOverhead is about what a relic takes beside what grows with the run.
+	relicOverhead = 4 << 10
+	// frameOverhead is what a frame takes beside its data.
+	frameOverhead = 40
+)
 
 // relic is what is left of a run that has ended.
 type relic struct {
-	run        *pump // as much of it as settleOnce needs
+	lease      runregistry.Lease
+	record     *runregistry.Record // as it ended
 	settlement runregistry.Settlement
+	window     window
 	bytes      int
 	until      time.Time
-	busy       atomic.Bool // it is being settled again
 }
 
 // relics are kept in the order in which their runs ended.
@@ -57,78 +62,129 @@ func (r *relics) all() []*relic {
 	return slices.Clone(r.kept)
 }
 
-// drop forgets one.
-func (r *relics) drop(one *relic) {
+// drop forgets those for which it is time.
+func (r *relics) drop(over func(*relic) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if i := slices.Index(r.kept, one); i >= 0 {
-		r.bytes -= one.bytes
-		r.kept = slices.Delete(r.kept, i, i+1)
-	}
+	r.kept = slices.DeleteFunc(r.kept, func(one *relic) bool {
+		gone := over(one)
+		if gone {
+			r.bytes -= one.bytes
+		}
+		return gone
+	})
 }
 
-// bequeath keeps what it takes to settle the run again. What its store keeps
-// only for moments, or what was never dispatched, is not worth it.
+// has reports whether one is still kept.
+func (r *relics) has(one *relic) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Contains(r.kept, one)
+}
+
+// bequeath keeps what it takes to store the end of the run again. What its store
+// keeps only for moments, or what was never dispatched, is not worth it.
 func (p *pump) bequeath(s *runregistry.Settlement, rec *runregistry.Record) {
 	k := p.engine.keeper
-	if k == nil || time.Until(rec.ExpiresAt) < 2*k.lease {
+	if k == nil || rec.ExpiresAt.Sub(rec.EndedAt) < 2*k.lease {
 		return
 	}
-	left := p.remains()
-	if left == nil {
-		return
-	}
-	one := &relic{run: left, settlement: *s, bytes: left.window.bytes + relicOverhead, until: time.Now().Add(k.lease)}
-	if s.Progress != nil {
-		one.bytes += len(s.Progress.Snapshot)
-	}
-	k.relics.add(one)
-}
-
-// remains returns the part of a pump that can store its run again, or nil if
-// that was never possible.
-func (p *pump) remains() *pump {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mirror == nil {
-		return nil
-	}
-	mirror := *p.mirror
-	return &pump{
-		engine: p.engine, log: p.log, lease: p.lease, storeCtx: p.storeCtx, cancel: func(error) {}, over: true,
-		window: p.window, mirror: &mirror, last: p.last, join: joining{stored: p.join.stored},
+	if p.mirror != nil {
+		k.relics.add(newRelic(p.lease, s, rec, &p.window, time.Now().Add(k.lease)))
 	}
 }
 
-// tend acts on what a heartbeat told about a run that has ended. A store that
-// extends its lease has lost the end, and one that does not know it all of it.
-func (k *keeper) tend(one *relic, r runregistry.Renewal) {
+func newRelic(l runregistry.Lease, s *runregistry.Settlement, rec *runregistry.Record, w *window, until time.Time) *relic {
+	one := &relic{lease: l, record: rec, settlement: *s, window: window{last: rec.LastSeq}, until: until}
+	one.settlement.State, one.settlement.Reason, one.settlement.Told = rec.State, rec.Reason, &rec.Cancel
+	one.settlement.Progress, one.settlement.Last = rec.Told(), rec.LastSeq
+	if w.last == rec.LastSeq { // else it ended without some of its frames
+		one.window = *w
+		one.window.frames = slices.Clone(w.frames) // the rest of their array is not kept
+	}
+	one.bytes = relicOverhead + one.window.bytes + frameOverhead*len(one.window.frames) + len(rec.Snapshot) + len(rec.Origin)
+	return one
+}
+
+// pump is as much of the run's pump as settleOnce needs.
+func (one *relic) pump(ctx context.Context, e *Engine) *pump {
+	return &pump{
+		engine: e, log: e.log, lease: one.lease, storeCtx: ctx, cancel: func(error) {}, over: true,
+		window: one.window, mirror: one.record, last: one.record.LastSeq,
+	}
+}
+
+// tendRelics asks about the runs that ended here lately, and stores those ends
+// again that were lost. Many runs may have ended, and the store may have lost
+// them all: the heartbeat of those that go on must not wait for them.
+func (k *keeper) tendRelics(ctx context.Context) {
+	kept := k.relics.all()
+	if len(kept) == 0 || !k.tending.CompareAndSwap(false, true) {
+		return
+	}
+	k.done.Go(func() {
+		defer k.tending.Store(false)
+		k.tend(ctx, kept)
+	})
+}
+
+func (k *keeper) tend(ctx context.Context, kept []*relic) {
+	leases := make([]runregistry.Lease, len(kept))
+	for i, one := range kept {
+		leases[i] = one.lease
+	}
+	renewals, err := k.store.Renew(ctx, leases)
+	if err != nil {
+		return // the next beat asks again
+	}
+	over := make(map[*relic]bool)
+	for i, one := range kept {
+		over[one] = ctx.Err() == nil && k.outlived(ctx, one, renewals[i])
+	}
+	k.relics.drop(func(one *relic) bool { return over[one] })
+}
+
+// outlived acts on what was told about a run that has ended, and reports whether
+// it need not be kept any longer. A store that extends its lease has lost the
+// end, and one that does not know it all of it.
+func (k *keeper) outlived(ctx context.Context, one *relic, r runregistry.Renewal) bool {
 	switch {
 	case errors.Is(r.Err, runregistry.ErrUnavailable): // it says nothing about this run
+		return false
 	case errors.Is(r.Err, runregistry.ErrSettled):
-		if time.Now().After(one.until) {
-			k.relics.drop(one)
-		}
+		return time.Now().After(one.until)
 	case r.Err == nil, errors.Is(r.Err, runregistry.ErrNoRun):
-		if one.busy.CompareAndSwap(false, true) {
-			k.done.Go(func() { k.settleAgain(one) }) // a heartbeat must not wait for one run
-		}
-	default: // somebody else has taken it over
-		k.relics.drop(one)
+		return !k.settleAgain(ctx, one)
+	default:
+		return true // somebody else has taken it over
 	}
 }
 
-// settleAgain stores a run again as it ended. It tries once: the next heartbeat
-// tells whether it was enough.
-func (k *keeper) settleAgain(one *relic) {
-	defer one.busy.Store(false)
-	_, err := one.run.settleOnce(&one.settlement)
+// settleAgain stores a run again as it ended, and reports whether that is worth
+// a look later on. It tries once: the next heartbeat tells whether it was enough.
+func (k *keeper) settleAgain(ctx context.Context, one *relic) bool {
+	if !k.relics.has(one) {
+		return false // it was deleted here since
+	}
+	s := one.settlement
+	_, err := one.pump(ctx, k.engine).settleOnce(&s)
 	switch {
-	case err == nil:
-		one.run.log.Warn("end of a run was lost and is stored again", logRun(one.run.lease.Run))
-	case errors.Is(err, runregistry.ErrUnavailable), errors.Is(err, runregistry.ErrSettled):
-	default:
-		k.relics.drop(one)
-		one.run.log.Info("end of a run was lost", logRun(one.run.lease.Run), logError(err))
+	case err == nil, errors.Is(err, runregistry.ErrSettled): // the latter by Restore
+		k.engine.log.Warn("end of a run was lost and is stored again", logRun(one.lease.Run))
+		return true
+	case errors.Is(err, runregistry.ErrUnavailable):
+		return true
+	case !errors.Is(err, runregistry.ErrTaken) && !errors.Is(err, runregistry.ErrNoRun): // else it was deleted, or its time is over
+		k.engine.log.Warn("end of a run was lost", logRun(one.lease.Run), logError(err))
+	}
+	return false
+}
+
+// forgetRelic forgets a run that ended here and was deleted.
+func (k *keeper) forgetRelic(id runregistry.RunID) {
+	if k != nil {
+		k.relics.drop(func(one *relic) bool { return one.lease.Run == id })
 	}
 }

@@ -1,7 +1,10 @@
 package proxy
 
 import (
+	"context"
+	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,10 +46,8 @@ func withBequest(t *testing.T, test func(*bequest)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &pump{engine: e, log: quiet, lease: d.Lease, storeCtx: t.Context(), mirror: rec}
-		ended := *rec
-		ended.ExpiresAt = time.Now().Add(time.Hour)
-		p.bequeath(&runregistry.Settlement{State: runregistry.Completed}, &ended)
+		p := &pump{engine: e, log: quiet, lease: d.Lease, mirror: rec}
+		p.bequeath(&runregistry.Settlement{State: runregistry.Completed}, completed(rec, time.Hour))
 		kept := k.relics.all()
 		if len(kept) != 1 {
 			t.Fatalf("kept %d runs, want the one", len(kept))
@@ -56,11 +57,25 @@ func withBequest(t *testing.T, test func(*bequest)) {
 	})
 }
 
+// completed is how a run ends that is kept for a while.
+func completed(rec *runregistry.Record, keep time.Duration) *runregistry.Record {
+	ended := *rec
+	ended.State, ended.EndedAt, ended.ExpiresAt = runregistry.Completed, time.Now(), time.Now().Add(keep)
+	return &ended
+}
+
 // told lets a heartbeat tell something, and reports whether the run is kept.
 func (b *bequest) told(err error) bool {
-	b.keeper.tend(b.relic, runregistry.Renewal{Err: err})
-	b.keeper.done.Wait()
-	return len(b.keeper.relics.all()) == 1
+	return !b.keeper.outlived(b.Context(), b.relic, runregistry.Renewal{Err: err})
+}
+
+// wantCompleted checks that the store has the end that was told.
+func (b *bequest) wantCompleted() {
+	b.Helper()
+	rec, err := b.store.Load(b.Context(), b.run)
+	if err != nil || rec.State != runregistry.Completed || rec.Cancel != (runregistry.Cancel{}) {
+		b.Errorf("got state %v, cancel %+v and error %v, want completed and no Stop", rec.State, rec.Cancel, err)
+	}
 }
 
 func TestALostEndIsStoredAgain(t *testing.T) {
@@ -68,9 +83,32 @@ func TestALostEndIsStoredAgain(t *testing.T) {
 		if !b.told(nil) {
 			t.Error("the run is not kept, though it may be lost again")
 		}
-		rec, err := b.store.Load(b.Context(), b.run)
-		if err != nil || rec.State != runregistry.Completed {
-			t.Errorf("got state %v and error %v, want completed", rec.State, err)
+		b.wantCompleted()
+	})
+}
+
+// What readers were told does not become another end because the store, which
+// had lost it, took a Stop or another turn of the conversation for timely.
+func TestALostEndStandsWhateverWasAskedSince(t *testing.T) {
+	withBequest(t, func(b *bequest) {
+		if rec, err := b.store.Stop(b.Context(), b.run, runregistry.ReasonSuperseded); err != nil || rec.State != runregistry.Cancelling {
+			t.Fatalf("got state %v and error %v", rec.State, err)
+		}
+		b.told(nil)
+		b.wantCompleted()
+	})
+}
+
+func TestNothingIsKeptOfARunThatWasDeleted(t *testing.T) {
+	withBequest(t, func(b *bequest) {
+		if err := b.keeper.engine.delete(t.Context(), b.run); !errors.Is(err, runregistry.ErrRunActive) {
+			t.Fatal(err) // it has not ended in this store
+		}
+		if n := len(b.keeper.relics.all()); n != 0 {
+			t.Errorf("%d runs are kept", n)
+		}
+		if b.told(runregistry.ErrNoRun) {
+			t.Error("it would be asked about again")
 		}
 	})
 }
@@ -101,7 +139,8 @@ func TestAnEndOfARunThatAnotherInstanceOwnsIsNotKept(t *testing.T) {
 // A store that keeps a run only for moments has not lost it when it is gone.
 func TestAnEndOfARunThatIsSoonForgottenIsNotKept(t *testing.T) {
 	withBequest(t, func(b *bequest) {
-		b.relic.run.bequeath(&b.relic.settlement, &runregistry.Record{ExpiresAt: time.Now().Add(20 * time.Second)})
+		p := b.relic.pump(t.Context(), b.keeper.engine)
+		p.bequeath(&b.relic.settlement, completed(b.relic.record, 20*time.Second))
 		if n := len(b.keeper.relics.all()); n != 1 {
 			t.Errorf("got %d, want no other", n)
 		}
@@ -119,9 +158,43 @@ func TestEndsAreKeptWithinTheirMemory(t *testing.T) {
 	if len(kept) != 10 || kept[9] != newest || r.bytes > relicBytes {
 		t.Errorf("kept %d ends in %d bytes, want the 10 newest", len(kept), r.bytes)
 	}
-	r.drop(newest)
-	r.drop(newest)
+	for range 2 {
+		r.drop(func(one *relic) bool { return one == newest })
+	}
 	if len(r.all()) != 9 || r.bytes != 9*(relicBytes/10) {
 		t.Errorf("kept %d ends in %d bytes after one was dropped", len(r.all()), r.bytes)
 	}
+}
+
+// unheard is a store that does not answer about runs that have ended.
+type unheard struct {
+	lonely
+
+	beats atomic.Int64
+}
+
+func (s *unheard) Renew(ctx context.Context, leases []runregistry.Lease) ([]runregistry.Renewal, error) {
+	if len(leases) > 0 {
+		<-ctx.Done()
+		return nil, runregistry.ErrUnavailable
+	}
+	s.beats.Add(1)
+	return nil, nil
+}
+
+// TestAHeartbeatWaitsForNoRunThatHasEnded: runs that go on would lose their
+// leases, which is worse than a lost end.
+func TestAHeartbeatWaitsForNoRunThatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &unheard{}
+		e := NewEngine(store, slog.New(slog.DiscardHandler), NewMetrics())
+		e.Share(Sharing{Lease: 15 * time.Second})
+		defer e.keeper.Close()
+		e.keeper.relics.add(&relic{})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := store.beats.Load(); n < 12 {
+			t.Errorf("got %d heartbeats in a minute, want one in 5 s", n)
+		}
+	})
 }

@@ -291,7 +291,7 @@ func (h *Handler) deleteRun(w http.ResponseWriter, r *http.Request, rec *runregi
 			return nil
 		}
 	}
-	if err := engine.store.Delete(r.Context(), rec.ID); err != nil {
+	if err := engine.delete(r.Context(), rec.ID); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -309,9 +309,15 @@ func (e *Engine) deleteWhenSettled(id runregistry.RunID) {
 	e.remove(context.Background(), id)
 }
 
+// delete deletes a settled run: nothing of it may come back from this process.
+func (e *Engine) delete(ctx context.Context, id runregistry.RunID) error {
+	e.keeper.forgetRelic(id)
+	return e.store.Delete(ctx, id)
+}
+
 // remove deletes a settled run and logs what went wrong.
 func (e *Engine) remove(ctx context.Context, id runregistry.RunID) {
-	if err := e.store.Delete(ctx, id); err != nil && !errors.Is(err, runregistry.ErrNoRun) {
+	if err := e.delete(ctx, id); err != nil && !errors.Is(err, runregistry.ErrNoRun) {
 		e.log.Warn("run was not deleted", logRun(id), logError(err))
 	}
 }
