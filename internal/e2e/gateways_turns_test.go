@@ -1,56 +1,142 @@
 package e2e
 
 import (
-	"net/http"
-	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
 )
 
-// TestAFailoverThatLosesTurnsOfAConversationLosesNone: the replica knows the
-// first turn of a conversation. It has never heard of the next, which ended, nor
-// of the one after it, which goes on; the gateway that had them knows both, and
-// neither may keep the other out. What was deleted stays so.
-func TestAFailoverThatLosesTurnsOfAConversationLosesNone(t *testing.T) {
+// TestReleaseHandsRunsOnInTurn: of two gateways one after the other stops in
+// the middle of a run and comes back. The one that stays goes on with the run,
+// so that every reader has each frame once, and the backend generates once.
+func TestReleaseHandsRunsOnInTurn(t *testing.T) {
 	t.Parallel()
-	f := byHand(t)
-	turn := func(frames int) *losing {
-		l := losingRun(t, f.gateways, siteGeneric, f.subject, generate("conv-turns"), countedData(frames))
-		l.grow(t, frames/2)
-		return l
+	b, ask := responsesArchive(100)
+	b.every, b.pause = 10*time.Millisecond, 50
+	b.open(t)
+	p, setup := b.behind(t, "shutdown release")
+	for i := range 10 {
+		leaver, stays := p.all[i%2], p.all[(i+1)%2]
+		b.handsOn(t, leaver, stays, ask, "user-"+itoa(i))
+		if t.Failed() {
+			t.Fatalf("in round %d", i)
+		}
+		p.all[i%2] = testkit.Start(t, setup)
 	}
-	end := func(l *losing, frames int) {
-		close(l.gate)
-		l.whole(t, frames, "completed")
-	}
-	first := turn(shown)
-	end(first, shown)
-	f.replica.CatchUp(f.master)
-	f.replica.FallBehind(f.master)
+}
 
-	deleted := turn(shown)
-	end(deleted, shown)
-	owner := f.client(0, siteGeneric, deleted.stage).As(f.subject)
-	owner.Do(t, testkit.Ask{Method: http.MethodDelete, Path: "/_runs/" + deleted.run}).Want(http.StatusNoContent)
-	keyed := generate("conv-turns").With("Idempotency-Key", "second-turn")
-	second := losingRun(t, f.gateways, siteGeneric, f.subject, keyed, countedData(shown))
-	end(second, shown)
-	third := turn(2 * shown)
-	f.master.Kill()
-	f.promote()
+// handsOn stops a gateway in the middle of a run that it owns.
+func (b *archive) handsOn(t *testing.T, leaver, stays *testkit.Gateway, ask testkit.Ask, subject string) {
+	t.Helper()
+	starts, joins := b.seen()
+	here, there := leaver.Client(siteAuto).As(subject), stays.Client(siteAuto).As(subject)
+	a := here.Do(t, ask).Want(200)
+	reader, elsewhere := here.Resume(t, a.Run(), "").Want(200), there.Resume(t, a.Run(), "").Want(200)
+	first := elsewhere.Take(10)
+	events := reader.Take(10)
 
-	record := func(l *losing) *testkit.Answer { return l.client.Do(t, testkit.Ask{Path: "/_runs/" + l.run}) }
-	testkit.Eventually(t, "the second turn is stored again as it ended", func() bool {
-		a := record(second)
-		return a.Status == http.StatusOK && strings.Contains(string(a.Body()), `"state":"completed"`)
-	})
-	second.check(t, attach(t, second.client, second.run).Rest(), shown, "completed")
-	end(third, 2*shown)
-	again := second.client.Do(t, keyed).Want(http.StatusOK)
-	if again.Header.Get("Idempotent-Replayed") != "true" || again.Run() != second.run {
-		t.Errorf("the second turn was paid for again, as %s", again.Run())
+	asked := time.Now()
+	leaver.Terminate(t)
+	events = append(events, reader.Rest()...) // told to come back: a clean end
+	a.RestBroken()                            // an SDK must not take it for success
+	back := there.Resume(t, a.Run(), events[len(events)-1].ID).Want(200)
+	if err := leaver.Stop(); err != nil {
+		t.Errorf("the gateway ended with %v", err)
 	}
-	first.check(t, attach(t, first.client, first.run).Rest(), shown, "completed")
-	record(deleted).Want(http.StatusNotFound)
+	if took := time.Since(asked); took > bounded {
+		t.Errorf("the gateway ended %v after it was asked to, want %v at most", took, bounded)
+	}
+	for _, all := range [][]testkit.Event{append(events, back.Rest()...), append(first, elsewhere.Rest()...), there.Resume(t, a.Run(), "").Want(200).Rest()} {
+		testkit.EndsAs(t, all, "completed")
+		wantArchive(t, b, a.Run(), testkit.Content(all))
+	}
+	nowStarts, nowJoins := b.seen()
+	if nowStarts != starts+1 || len(nowJoins) != len(joins)+1 {
+		t.Errorf("got %d generations and %d joins, want one and one", nowStarts-starts, len(nowJoins)-len(joins))
+	}
+}
+
+// TestAGatewayStopsWhenItsBackendWentFirst: there is nothing to wait for any
+// more, whatever time it may take.
+func TestAGatewayStopsWhenItsBackendWentFirst(t *testing.T) {
+	t.Parallel()
+	p := startGateways(t, 2, "shutdown finish 60s")
+	gate := make(chan struct{})
+	script := append(gatedGeneric(gate, 2), testkit.Cut())
+	script = append(script[:len(script)-2], script[len(script)-1]) // it breaks off in place of an end
+	stage := p.upstream.Stage(script)
+	here, there := p.client(0, siteGeneric, stage), p.client(1, siteGeneric, stage)
+	a := here.Do(t, generate("conv-1")).Want(200)
+	reader, elsewhere := here.Resume(t, a.Run(), "").Want(200), there.Resume(t, a.Run(), "").Want(200)
+	seen, first := elsewhere.Take(1), reader.Next()
+	gate <- struct{}{}
+	seen = append(seen, elsewhere.Take(1)...)
+	reader.Next()
+	p.all[0].Terminate(t)
+	reader.Rest() // told to come back
+	a.RestBroken()
+	back := there.Resume(t, a.Run(), first.ID).Want(200)
+
+	asked := time.Now()
+	gate <- struct{}{}
+	if err := p.all[0].Stop(); err != nil {
+		t.Errorf("the gateway ended with %v", err)
+	}
+	if took := time.Since(asked); took > bounded {
+		t.Errorf("the gateway ended %v after its backend, want %v at most", took, bounded)
+	}
+	seen = append(seen, elsewhere.Rest()...)
+	checkCounted(t, a.Run(), 1, seen)
+	testkit.EndsAs(t, seen, "failed")
+	rest := back.Rest()
+	checkCounted(t, a.Run(), 2, rest)
+	testkit.EndsAs(t, rest, "failed")
+	if n := stage.Starts(); n != 1 {
+		t.Errorf("got %d upstream calls, want 1", n)
+	}
+}
+
+// TestAGatewayStopsWhenRedisWentFirst: it cannot give its run up, and does not
+// wait for that. When Redis is back another gateway ends the run.
+func TestAGatewayStopsWhenRedisWentFirst(t *testing.T) {
+	t.Parallel()
+	p := &gateways{redis: testkit.StartRedis(t, testkit.Durable...), upstream: testkit.NewUpstream(t)}
+	for range 2 {
+		p.all = append(p.all, p.start(t, p.redis.URL(), "shutdown finish 1s"))
+	}
+	gate := make(chan struct{})
+	stage := p.upstream.Stage(gatedGeneric(gate, 4))
+	here, there := p.client(0, siteGeneric, stage), p.client(1, siteGeneric, stage)
+	a := here.Do(t, generate("conv-1")).Want(200)
+	reader, elsewhere := here.Resume(t, a.Run(), "").Want(200), there.Resume(t, a.Run(), "").Want(200)
+	gate <- struct{}{}
+	reader.Take(2)
+	seen := elsewhere.Take(2)
+	p.redis.Kill()
+	gate <- struct{}{} // nobody will ever see this one
+
+	asked := time.Now()
+	p.all[0].Terminate(t)
+	if rest := reader.Rest(); len(rest) != 0 {
+		t.Errorf("a reader of the stopping gateway got %d more events, want a clean end", len(rest))
+	}
+	a.RestBroken()
+	if err := p.all[0].Stop(); err != nil {
+		t.Errorf("the gateway ended with %v", err)
+	}
+	if took := time.Since(asked); took > bounded {
+		t.Errorf("the gateway ended %v after it was asked to, want %v at most", took, bounded)
+	}
+	stage.Call(t, 1).AwaitClose(t)
+	p.redis.Start()
+	seen = append(seen, elsewhere.Rest()...)
+	end := testkit.EndsAs(t, seen, "uncertain")
+	if end.StateReason == nil || *end.StateReason != "owner_lost" {
+		t.Errorf("run.end has reason %v, want owner_lost", end.StateReason)
+	}
+	checkCounted(t, a.Run(), 1, seen)
+	if n := len(testkit.Content(seen)); n != 2 {
+		t.Errorf("the reader elsewhere got %d frames, want the 2 that were stored", n)
+	}
 }
