@@ -43,7 +43,7 @@ type keeper struct {
 	healthy time.Time
 	// left are runs that were left to other instances, since when.
 	left map[runregistry.RunID]time.Time
-	// heard is when the last heartbeat that was answered was sent, as
+	// heard is when the last heartbeat was sent that was answered for all runs, as
 	// nanoseconds since the epoch.
 	heard atomic.Int64
 	// relics are the runs that ended here lately.
@@ -126,12 +126,19 @@ func (k *keeper) renew(ctx context.Context) bool {
 	if k.healthy.IsZero() {
 		k.healthy = asked
 	}
-	k.heard.Store(asked.UnixNano())
+	if slices.ContainsFunc(renewals, unanswered) {
+		k.engine.metrics.storeFailed("renew")
+	} else {
+		k.heard.Store(asked.UnixNano())
+	}
 	for i, r := range renewals {
 		pumps[i].renewed(r)
 	}
 	return true
 }
+
+// unanswered tells that a part of the store is away.
+func unanswered(r runregistry.Renewal) bool { return errors.Is(r.Err, runregistry.ErrUnavailable) }
 
 // trusts reports whether a lease that was asked for at a moment can still be
 // relied on to start something. Trust counts from before the call, and ends a

@@ -31,8 +31,8 @@ type Leaser interface {
 	// admission.
 	Hold(by InstanceID, lease time.Duration)
 	// Renew extends leases and reports on each, in their order. The error is
-	// [ErrUnavailable] when the store could not be asked; what it says about one
-	// lease stands in its [Renewal].
+	// [ErrUnavailable] when the store could not be asked about any; what it says
+	// about one lease stands in its [Renewal].
 	Renew(ctx context.Context, leases []Lease) ([]Renewal, error)
 	// Expired returns runs whose lease has expired by the store's clock. Where
 	// the store did not answer, or may have forgotten renewals (a failover, a
@@ -65,7 +65,8 @@ type Leaser interface {
 // Renewal is what became of one lease.
 type Renewal struct {
 	// Err is [ErrFenced] when another instance took the run over, [ErrNoRun]
-	// when the store does not know it, [ErrSettled] when it has ended.
+	// when the store does not know it, [ErrSettled] when it has ended,
+	// [ErrUnavailable] when the store could not be asked about it.
 	Err error
 	// Stopping tells that Stop was asked for.
 	Stopping bool

@@ -4,49 +4,65 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/runregistry"
 )
 
-// renewTogether bounds one pipeline of renewals.
-const renewTogether = 200
+const (
+	// renewTogether bounds one pipeline of renewals.
+	renewTogether = 200
+	// renewAtOnce bounds the pipelines that are under way. One that waits for a
+	// dead master of a Cluster must not keep the others from theirs.
+	renewAtOnce = 8
+)
 
-// Renew implements [runregistry.Leaser].
+// Renew implements [runregistry.Leaser]. What some servers of a Cluster do not
+// answer is [runregistry.ErrUnavailable] in its place.
 func (s *Store) Renew(ctx context.Context, leases []runregistry.Lease) ([]runregistry.Renewal, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, fmt.Errorf("renewing leases: %w", err)
 	}
-	renewals := make([]runregistry.Renewal, 0, len(leases))
+	renewals := make([]runregistry.Renewal, len(leases))
+	var all sync.WaitGroup
+	seats := make(chan struct{}, renewAtOnce)
 	for from := 0; from < len(leases); from += renewTogether {
-		some, err := s.renew(ctx, leases[from:min(from+renewTogether, len(leases))])
-		if err != nil {
-			return nil, fmt.Errorf("renewing leases: %w", err)
-		}
-		renewals = append(renewals, some...)
+		to := min(from+renewTogether, len(leases))
+		seats <- struct{}{}
+		all.Go(func() {
+			s.renew(ctx, leases[from:to], renewals[from:to])
+			<-seats
+		})
+	}
+	all.Wait()
+	answered := func(r runregistry.Renewal) bool { return !errors.Is(r.Err, runregistry.ErrUnavailable) }
+	if len(leases) > 0 && !slices.ContainsFunc(renewals, answered) {
+		return nil, fmt.Errorf("renewing leases: %w", renewals[0].Err)
 	}
 	return renewals, nil
 }
 
-func (s *Store) renew(ctx context.Context, leases []runregistry.Lease) ([]runregistry.Renewal, error) {
+// renew fills renewals with what became of leases.
+func (s *Store) renew(ctx context.Context, leases []runregistry.Lease, renewals []runregistry.Renewal) {
 	by, lease := s.me()
 	calls := make([]*params, len(leases))
 	for i, l := range leases {
 		calls[i] = s.renewal(l, lease, by)
 	}
 	replies, errs := s.evalAll(ctx, s.clients.calls, calls)
-	renewals := make([]runregistry.Renewal, len(leases))
 	for i, l := range leases {
 		r, err := replies[i], errs[i]
 		if fullServer(err) { // a lease must not end for want of memory
 			r, err = s.evalRoomy(ctx, s.clients.calls, calls[i])
 		}
 		if err != nil {
-			return nil, err
+			renewals[i].Err = err
+			continue
 		}
 		renewals[i] = s.renewed(ctx, l, r)
 	}
-	return renewals, nil
 }
 
 func (s *Store) renewed(ctx context.Context, l runregistry.Lease, r reply) runregistry.Renewal {
