@@ -30,7 +30,7 @@ type looks struct {
 	shaky [runregistry.Partitions]time.Time
 }
 
-// look is one look at a partition. Without a mark any will do.
+// look is one look at a partition. Where it left none, any mark may be found.
 type look struct {
 	mark string
 	at   time.Time
@@ -45,7 +45,9 @@ func (l *looks) looked(at int, now look, found string, failed bool, lease time.D
 	if failed {
 		now.mark = "" // it may have been left, or not
 	}
-	if failed || was.mark != "" && (found != was.mark || now.at.Sub(was.at) > lease) {
+	forgot := was.mark != "" && found != was.mark
+	late := !was.at.IsZero() && now.at.Sub(was.at) > lease
+	if failed || forgot || late {
 		l.shaky[at] = time.Now()
 	}
 	l.last[at] = now

@@ -140,6 +140,19 @@ func TestOwnersRenewFirstAfterALookerWasAway(t *testing.T) {
 	})
 }
 
+// It saw the beginning of an outage and nothing of its end.
+func TestOwnersRenewFirstAfterALookerWasAwayInAnOutage(t *testing.T) {
+	inOrphanage(t, func(o *orphans) {
+		o.missed()
+		o.down("LOADING Redis is loading the dataset in memory")
+		o.missed()
+		o.down("")
+		time.Sleep(2 * orphanLease) // in the bubble of inOrphanage
+		o.missed()
+		o.wantPatience()
+	})
+}
+
 // Marks are no run's: they go when their gateway does.
 func TestMarksGoWithTheirGateway(t *testing.T) {
 	inOrphanage(t, func(o *orphans) {
