@@ -182,6 +182,26 @@ func (k *keeper) settleAgain(ctx context.Context, one *relic) bool {
 	return false
 }
 
+// makeWay looks whether the store believes that a run which ended here still
+// holds what an active one, which it has lost, is to get back.
+func (k *keeper) makeWay(ctx context.Context, active *runregistry.Record) {
+	if k == nil {
+		return
+	}
+	before := slices.DeleteFunc(k.relics.all(), func(one *relic) bool { return !one.precedes(active) })
+	if len(before) > 0 {
+		k.tend(ctx, before)
+	}
+}
+
+// precedes reports whether an active run can have claims that were the relic's.
+func (one *relic) precedes(active *runregistry.Record) bool {
+	ended := one.record
+	sameTalk := ended.Conversation != "" && active.InConversation(ended.Conversation)
+	sameRequest := !ended.Fingerprint.IsZero() && ended.Fingerprint == active.Fingerprint
+	return ended.Scope == active.Scope && (sameTalk || sameRequest)
+}
+
 // forgetRelic forgets a run that ended here and was deleted.
 func (k *keeper) forgetRelic(id runregistry.RunID) {
 	if k != nil {

@@ -131,6 +131,9 @@ func (p *pump) restore() error {
 	if !ok || p.mirror == nil { // what was not dispatched may start again
 		return runregistry.ErrNoRun
 	}
+	if p.mirror.State.Active() {
+		p.engine.keeper.makeWay(p.storeCtx, p.mirror)
+	}
 	rec := *p.mirror
 	b := p.window.all()
 	err := leaser.Restore(p.storeCtx, p.lease, &rec, &b)

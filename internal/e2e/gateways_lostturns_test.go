@@ -11,21 +11,24 @@ import (
 // TestAFailoverThatLosesTurnsOfAConversationLosesNone: the replica knows the
 // first turn of a conversation. It has never heard of the next, which ended, nor
 // of the one after it, which goes on; the gateway that had them knows both, and
-// neither may keep the other out. What was deleted stays so.
+// neither may keep the other out. What was deleted stays so. In another
+// conversation the replica believes that the first turn goes on.
 func TestAFailoverThatLosesTurnsOfAConversationLosesNone(t *testing.T) {
 	t.Parallel()
 	f := byHand(t)
-	turn := func(frames int) *losing {
-		l := losingRun(t, f.gateways, siteGeneric, f.subject, generate("conv-turns"), countedData(frames))
+	turnOf := func(conversation string, frames int) *losing {
+		l := losingRun(t, f.gateways, siteGeneric, f.subject, generate(conversation), countedData(frames))
 		l.grow(t, frames/2)
 		return l
 	}
+	turn := func(frames int) *losing { return turnOf("conv-turns", frames) }
 	end := func(l *losing, frames int) {
 		close(l.gate)
 		l.whole(t, frames, "completed")
 	}
 	first := turn(shown)
 	end(first, shown)
+	early := turnOf("conv-held", shown) // as the replica will remember it, the conversation is still about this one
 	f.replica.CatchUp(f.master)
 	f.replica.FallBehind(f.master)
 
@@ -37,6 +40,8 @@ func TestAFailoverThatLosesTurnsOfAConversationLosesNone(t *testing.T) {
 	second := losingRun(t, f.gateways, siteGeneric, f.subject, keyed, countedData(shown))
 	end(second, shown)
 	third := turn(2 * shown)
+	end(early, shown)
+	late := turnOf("conv-held", 2*shown)
 	f.master.Kill()
 	f.promote()
 
@@ -47,6 +52,8 @@ func TestAFailoverThatLosesTurnsOfAConversationLosesNone(t *testing.T) {
 	})
 	second.check(t, attach(t, second.client, second.run).Rest(), shown, "completed")
 	end(third, 2*shown)
+	end(late, 2*shown)
+	early.check(t, attach(t, early.client, early.run).Rest(), shown, "completed")
 	again := second.client.Do(t, keyed).Want(http.StatusOK)
 	if again.Header.Get("Idempotent-Replayed") != "true" || again.Run() != second.run {
 		t.Errorf("the second turn was paid for again, as %s", again.Run())
