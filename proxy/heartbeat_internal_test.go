@@ -156,3 +156,32 @@ func TestAGatewayWithoutRunsGivesOwnersTimeAfterAnOutage(t *testing.T) {
 		})
 	}
 }
+
+// flaky is a store that misses some heartbeats.
+type flaky struct {
+	lonely
+
+	misses, beats int
+}
+
+func (s *flaky) Renew(context.Context, []runregistry.Lease) ([]runregistry.Renewal, error) {
+	if s.beats++; s.beats <= s.misses {
+		return nil, runregistry.ErrUnavailable
+	}
+	return nil, nil
+}
+
+// TestAMissedHeartbeatIsMadeUpForSoon: what a failover lost before it is not
+// there to last until the next one.
+func TestAMissedHeartbeatIsMadeUpForSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &flaky{misses: 2}
+		e := NewEngine(store, slog.New(slog.DiscardHandler), NewMetrics())
+		e.Share(Sharing{Lease: 15 * time.Second})
+		time.Sleep(4 * time.Second)
+		e.keeper.Close()
+		if store.beats != 3 {
+			t.Errorf("got %d heartbeats in 4 s, of which 2 were missed, want 3", store.beats)
+		}
+	})
+}

@@ -92,14 +92,15 @@ func (k *keeper) beat(ctx context.Context) {
 	tick := time.NewTicker(k.lease / 3)
 	defer tick.Stop()
 	for {
-		if k.renew(ctx) {
-			k.tendRelics(ctx)
-			if !k.engine.isDraining() {
-				k.reap(ctx)
-			}
+		var soon <-chan time.Time
+		if !k.renew(ctx) {
+			soon = time.After(k.lease / 15) // the one before may be lost, too
+		} else if k.tendRelics(ctx); !k.engine.isDraining() {
+			k.reap(ctx)
 		}
 		select {
 		case <-tick.C:
+		case <-soon:
 		case <-ctx.Done():
 			return
 		}
@@ -186,7 +187,7 @@ func settledElsewhere(err error) bool {
 // bury takes one run over and settles it: what its owner did after the intent
 // is unknown for ever, and before it nothing was done.
 func (k *keeper) bury(ctx context.Context, id runregistry.RunID) error {
-	if k.engine.local(id) != nil {
+	if k.engine.local(id) != nil || k.relics.of(id) {
 		return nil // ours: a heartbeat was late, the next one renews
 	}
 	if k.yields(ctx, id) {

@@ -82,6 +82,13 @@ func (r *relics) has(one *relic) bool {
 	return slices.Contains(r.kept, one)
 }
 
+// of reports whether something of a run is kept.
+func (r *relics) of(id runregistry.RunID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.kept, func(one *relic) bool { return one.lease.Run == id })
+}
+
 // bequeath keeps what it takes to store the end of the run again. What its store
 // keeps only for moments, or what was never dispatched, is not worth it.
 func (p *pump) bequeath(s *runregistry.Settlement, rec *runregistry.Record) {

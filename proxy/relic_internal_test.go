@@ -99,6 +99,19 @@ func TestALostEndStandsWhateverWasAskedSince(t *testing.T) {
 	})
 }
 
+// It is asked about while others are looked for, and must not be one of them.
+func TestALostEndIsNotReapedByItsOwner(t *testing.T) {
+	withBequest(t, func(b *bequest) {
+		b.keeper.store = &orphan{}
+		if err := b.keeper.bury(t.Context(), b.run); err != nil {
+			t.Errorf("it was taken over: %v", err)
+		}
+	})
+}
+
+// orphan is a store whose only run is somebody's to take over.
+type orphan struct{ lonely }
+
 func TestNothingIsKeptOfARunThatWasDeleted(t *testing.T) {
 	withBequest(t, func(b *bequest) {
 		if err := b.keeper.engine.delete(t.Context(), b.run); !errors.Is(err, runregistry.ErrRunActive) {
