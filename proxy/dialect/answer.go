@@ -18,7 +18,7 @@ type answer struct {
 	err       *Error
 	cut       bool // an error or a result was cut
 	// stated is all of the text as upstream said it in one piece after the others.
-	stated *string
+	stated *clip
 
 	// message and settled serve dialects that repeat a message while it grows:
 	// whose text is growing, and how much text stood before it.
@@ -143,8 +143,8 @@ func (a *answer) settleReceipt(failed bool, result gjson.Result) {
 
 // state notes all of the text; see [Snapshot.Restate].
 func (a *answer) state(text string) {
-	text, _ = clipped(text)
-	a.stated = &text
+	a.stated = new(clip)
+	a.stated.add(text)
 }
 
 // fail notes what went wrong. The first error is the cause; those after it are

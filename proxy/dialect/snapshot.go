@@ -26,7 +26,7 @@ type Snapshot struct {
 	// Error is what upstream said went wrong.
 	Error *Error `json:"error"`
 
-	stated *string
+	stated *clip
 }
 
 // Restate makes the snapshot of a stream in which pieces are missing: its text is
@@ -36,8 +36,7 @@ func (s *Snapshot) Restate() bool {
 	if s.stated == nil {
 		return false
 	}
-	s.Text = *s.stated
-	s.Truncated = s.Truncated || len(s.Text) >= MaxText
+	s.Text = s.take(s.stated)
 	return s.Reasoning == nil
 }
 
