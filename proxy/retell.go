@@ -154,6 +154,8 @@ func (p *pump) recollect() bool {
 // retells reports whether streams of the run are laid over its log.
 func (p *pump) retells() bool { return p.dialect.Retold != nil && !p.cfg.Join.configured() }
 
-// torn reports whether pieces may be missing in the log; p.mu must be held. Of
-// the streams that earlier owners joined nobody knows.
-func (p *pump) torn() bool { return p.retells() && (p.join.torn || p.before > 0) }
+// torn reports whether pieces may be missing in the log; p.mu must be held. Who
+// took a run over and joined nothing cannot know it of the streams before.
+func (p *pump) torn() bool {
+	return p.retells() && (p.join.torn || p.before > 0 && p.join.times == 0)
+}

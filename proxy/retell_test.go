@@ -61,8 +61,11 @@ func (b *workflow) serve(_ int, w http.ResponseWriter, r *http.Request) error {
 			b.mu.Unlock()
 			hangUp()
 		}
-		if pause(r, 10*time.Millisecond) != nil || say(w, datum(b.events[from])) != nil {
-			return nil
+		if err := pause(r, 10*time.Millisecond); err != nil {
+			return err
+		}
+		if err := say(w, datum(b.events[from])); err != nil {
+			return err
 		}
 		b.mu.Lock()
 		b.made = max(b.made, from+1)
@@ -255,6 +258,39 @@ func TestAnEventThatFollowsItsStateCountsAlone(t *testing.T) {
 	})
 }
 
+// TestAnEventThatFollowsLaterIsKnown, when its state was told before.
+func TestAnEventThatFollowsLaterIsKnown(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		events := chatflow()
+		told := state(events[:2])
+		s := newSite(t, inTurn(breaks(datum(events[0])), streams(
+			datum(told[0]), datum(told[2]), datum(events[6]), datum(events[1]), datum(events[2]), datum(events[2]), datum(events[12]),
+		)))
+		got := s.Do(t, askChatflow).Rest()
+		if want := strings.Join([]string{events[0], told[2], events[6], events[2], events[12]}, "|"); datas(got) != want {
+			t.Errorf("got\n%s, want\n%s", datas(got), want)
+		}
+	})
+}
+
+// TestWhatTheLogAloneHasIsPassedOver, when all events follow: the state was told
+// in it.
+func TestWhatTheLogAloneHasIsPassedOver(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		e := chatflow()
+		told := state(e[:4])
+		s := newSite(t, inTurn(
+			breaks(datum(e[0]), datum(e[1]), datum(e[2])),
+			breaks(datum(told[0]), datum(told[4]), datum(e[6]), datum(e[7])),
+			streams(datum(e[0]), datum(e[1]), datum(e[2]), datum(e[3]), datum(e[6]), datum(e[7]), datum(e[8]), datum(e[12])),
+		))
+		got := s.Do(t, askChatflow).Rest()
+		if want := strings.Join([]string{e[0], e[1], e[2], told[4], e[6], e[7], e[8], e[12]}, "|"); datas(got) != want {
+			t.Errorf("got\n%s, want\n%s", datas(got), want)
+		}
+	})
+}
+
 // TestAStateIsToldWhileNothingFollows: with the next sign of life.
 func TestAStateIsToldWhileNothingFollows(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -263,8 +299,8 @@ func TestAStateIsToldWhileNothingFollows(t *testing.T) {
 			sse(w)
 			say(w, "event: ping\n\n"+datum(state(events[:1])[0])+datum(state(events[:2])[2])) //nolint:errcheck // the test reads what arrived
 			for range 6 {
-				if pause(r, 10*time.Second) != nil {
-					return nil
+				if err := pause(r, 10*time.Second); err != nil {
+					return err
 				}
 				say(w, "event: ping\n\n") //nolint:errcheck // likewise
 			}

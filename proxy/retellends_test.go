@@ -45,6 +45,23 @@ func TestAWorkflowEndsAsItSays(t *testing.T) {
 	}
 }
 
+// TestPiecesThatAreAllThereAreBelieved, however many outputs there are: nothing
+// broke, or all events followed.
+func TestPiecesThatAreAllThereAreBelieved(t *testing.T) {
+	for name, breaks := range map[string][]int{"never broken": nil, "joined again": {3}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				b := &workflow{events: plainFlow("succeeded", `{"a":"one ","b":"two"}`), breaks: breaks, missed: 1, bus: busAll}
+				s := newSite(t, b.serve)
+				rec := s.Snapshot(t, s.ran(t, askWorkflow))
+				if rec.State != "completed" || rec.Snapshot.Text != "one two" || !rec.Snapshot.Complete || len(b.joins) != len(breaks) {
+					t.Errorf("got %s, %q, complete %v, after %d joins", rec.State, rec.Snapshot.Text, rec.Snapshot.Complete, len(b.joins))
+				}
+			})
+		})
+	}
+}
+
 // TestReasoningOfATornStreamIsNotCalledWhole: nobody states all of it.
 func TestReasoningOfATornStreamIsNotCalledWhole(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

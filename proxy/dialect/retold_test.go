@@ -35,7 +35,7 @@ func TestEventsOfDifyHaveNames(t *testing.T) {
 		{`no JSON`, "", ""},
 	} {
 		var f frame.Frame
-		frame.Parse(frame.SSE, []byte(sse(tt.frame)), &f)
+		frame.Parse(frame.SSE, sse(tt.frame), &f)
 		if got := d.Retold.Anchor(&f); got != tt.anchor {
 			t.Errorf("%s: got the anchor %q, want %q", tt.frame, got, tt.anchor)
 		}
