@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/internal/testkit"
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy"
@@ -116,7 +117,11 @@ func TestWhatIsNoWorkflowIsNotJoined(t *testing.T) {
 						c.config(cfg)
 					}
 				})
+				began := time.Now()
 				rec := s.Snapshot(t, s.ran(t, c.ask))
+				if got := time.Since(began); got > 5*time.Second {
+					t.Errorf("failed after %v", got)
+				}
 				if rec.State != "failed" || rec.Reason() != "upstream_truncated" || rec.Upstream.Reattached != 0 || len(b.joins) != c.joins || b.starts != 1 {
 					t.Errorf("got %s, %s, reattached %d times, joined at %q", rec.State, rec.Reason(), rec.Upstream.Reattached, b.joins)
 				}

@@ -54,6 +54,11 @@ var difyTales = []tale{
 		end: "completed", ids: "t c ", text: "a", thought: "hm", finish: "succeeded", tools: "Mail", receipts: []dialect.Receipt{receipt(3, "n", "Mail", "succeeded", `{"x":1}`)},
 	},
 	{
+		name: "a chatflow whose start is lost", dialect: "dify",
+		blocks: []string{difyEvent("node_started", ""), difyEvent("message", `"answer":"a"`), difyEvent("message_end", ""), difyEvent("workflow_finished", `"data":{"status":"failed","error":"no"}`)},
+		end:    "failed upstream_error", ids: "t c ", text: "a", finish: "failed",
+	},
+	{
 		name: "a chatflow that fails after its answer", dialect: "dify",
 		blocks: []string{difyEvent("workflow_started", ""), difyEvent("message_end", ""), difyEvent("workflow_finished", `"data":{"status":"failed","error":"no"}`)},
 		end:    "failed upstream_error", ids: "t c ", finish: "failed",

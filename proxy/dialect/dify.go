@@ -34,8 +34,8 @@ var dify = spec{
 		"text_replace":     difyNamed(rule{fold: func(a *answer, doc gjson.Result) { replaceDify(a, doc.Get("data.text").Str) }}),
 		"reasoning_chunk":  difyNamed(rule{reasoning: paths{"data.reasoning"}}),
 		"agent_thought":    difyNamed(rule{read: readThought, fold: foldThought}),
-		"workflow_started": difyNamed(rule{read: func(r *reader, _ gjson.Result, _ *Facts) { r.outer = true }}),
-		"node_started":     difyNamed(rule{}),
+		"workflow_started": difyNamed(rule{read: readFlow}),
+		"node_started":     difyNamed(rule{read: readFlow}), // the start of the workflow may be lost
 		"node_finished":    difyNamed(rule{read: readNode, fold: foldNode}),
 		"message_end": difyNamed(rule{
 			read: readDifyEnd, fold: foldDifyEnd, is: "message.completed",
@@ -106,6 +106,9 @@ func hasEffects(node gjson.Result) bool {
 	kind := node.Get("node_type").Str
 	return kind == "tool" || kind == "http-request"
 }
+
+// readFlow: a workflow is around the answer.
+func readFlow(r *reader, _ gjson.Result, _ *Facts) { r.outer = true }
 
 func readNode(_ *reader, doc gjson.Result, out *Facts) {
 	if node := doc.Get("data"); hasEffects(node) {

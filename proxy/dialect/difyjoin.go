@@ -1,6 +1,8 @@
 package dialect
 
 import (
+	"strings"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-agent-runs/caddy-agent-runs/proxy/frame"
@@ -12,9 +14,9 @@ import (
 // paused ends there, as its own stream does, and one that has ended is told by
 // workflow_finished alone, with its outputs.
 //
-// What follows the state depends on how Dify hands its events on: those from
-// then on (EVENT_BUS_REDIS_CHANNEL_TYPE pubsub and sharded), or all of them from
-// the beginning of the run, byte for byte (streams).
+// What follows the state depends on how Dify hands its events on: those from then
+// on, or, with Redis Streams before 1.13.3, all of them from the beginning of the
+// run, byte for byte.
 var difyJoin = &ControlCall{
 	Method: "GET", Accept: "text/event-stream",
 	Path: "{prefix}/workflow/{position}/events?user={request.user}&include_state_snapshot=true",
@@ -22,16 +24,21 @@ var difyJoin = &ControlCall{
 
 var difyRetold = &Retold{Anchor: difyAnchor, Event: difyEvent}
 
-// difyAnchor is the id of the workflow's run, which is not that of the task.
+// difyAnchor is the id of the workflow's run, which is not that of the task. All
+// that is said of the workflow and its nodes has it: the first of it may be lost.
 func difyAnchor(f *frame.Frame) string {
-	if kind, ok := leading(f.Data, "event"); ok && string(kind) != "workflow_started" {
+	if kind, ok := leading(f.Data, "event"); ok && !ofWorkflow(string(kind)) {
 		return ""
 	}
 	doc := gjson.ParseBytes(f.Data)
-	if doc.Get("event").Str != "workflow_started" {
+	if !ofWorkflow(doc.Get("event").Str) {
 		return ""
 	}
 	return kept(doc.Get("workflow_run_id").Str)
+}
+
+func ofWorkflow(event string) bool {
+	return strings.HasPrefix(event, "workflow_") || strings.HasPrefix(event, "node_")
 }
 
 // difyEvent: nodes are told by their executions, since a loop runs one again.
