@@ -32,7 +32,7 @@ type workflow struct {
 const (
 	busLive    = "those from then on" // pubsub
 	busAll     = "all of them"        // streams
-	busAllBare = "all of them, without a state"
+	busAllBare = "all of them, with ids, without a state"
 )
 
 func (b *workflow) serve(_ int, w http.ResponseWriter, r *http.Request) error {
@@ -64,7 +64,11 @@ func (b *workflow) serve(_ int, w http.ResponseWriter, r *http.Request) error {
 		if err := pause(r, 10*time.Millisecond); err != nil {
 			return err
 		}
-		if err := say(w, datum(b.events[from])); err != nil {
+		said := datum(b.events[from])
+		if b.bus == busAllBare {
+			said = "id: 17-" + itoa(from) + "\n" + said
+		}
+		if err := say(w, said); err != nil {
 			return err
 		}
 		b.mu.Lock()
