@@ -29,6 +29,7 @@ func TestAFailoverThatLosesTurnsOfAConversationLosesNone(t *testing.T) {
 	first := turn(shown)
 	end(first, shown)
 	early := turnOf("conv-held", shown) // as the replica will remember it, the conversation is still about this one
+	told := turnOf("conv-told", shown)
 	f.replica.CatchUp(f.master)
 	f.replica.FallBehind(f.master)
 
@@ -42,17 +43,26 @@ func TestAFailoverThatLosesTurnsOfAConversationLosesNone(t *testing.T) {
 	third := turn(2 * shown)
 	end(early, shown)
 	late := turnOf("conv-held", 2*shown)
+	end(told, shown)
 	f.master.Kill()
 	f.promote()
 
-	record := func(l *losing) *testkit.Answer { return l.client.Do(t, testkit.Ask{Path: "/_runs/" + l.run}) }
-	testkit.Eventually(t, "the second turn is stored again as it ended", func() bool {
-		a := record(second)
-		return a.Status == http.StatusOK && strings.Contains(string(a.Body()), `"state":"completed"`)
+	// A Stop that comes before the end is stored again does not change it.
+	testkit.Eventually(t, "the store is there again", func() bool {
+		return told.client.Do(t, stopWithoutWait(told.run)).Status < 300
 	})
+
+	record := func(l *losing) *testkit.Answer { return l.client.Do(t, testkit.Ask{Path: "/_runs/" + l.run}) }
+	for _, l := range []*losing{second, told} {
+		testkit.Eventually(t, "the turn is stored again as it ended", func() bool {
+			a := record(l)
+			return a.Status == http.StatusOK && strings.Contains(string(a.Body()), `"state":"completed"`)
+		})
+	}
 	second.check(t, attach(t, second.client, second.run).Rest(), shown, "completed")
 	end(third, 2*shown)
 	end(late, 2*shown)
+	told.check(t, attach(t, told.client, told.run).Rest(), shown, "completed")
 	early.check(t, attach(t, early.client, early.run).Rest(), shown, "completed")
 	again := second.client.Do(t, keyed).Want(http.StatusOK)
 	if again.Header.Get("Idempotent-Replayed") != "true" || again.Run() != second.run {
