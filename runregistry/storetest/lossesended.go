@@ -57,11 +57,15 @@ func restoreEndedLast(f *pair) {
 	f.add(before, 0, "one")
 	ended := f.complete(before)
 	f.server.Lose()
-	now := f.other.start(in("c"), keyed("k"))
+	soonForgotten := func(a *runregistry.Admission) { a.Retention = runregistry.Retention{Frames: time.Hour, Record: time.Hour} }
+	now := f.other.start(in("c"), keyed("k"), soonForgotten)
+	f.other.intend(now.Lease)
 	f.wantErr("restoring", f.restore(before, ended, 0, "one"), nil)
 	f.other.wantFrames(before.Run, "one")
 	f.other.attached(now.Record.ID, runregistry.MatchKey, keyed("k"))
 	want(f.fixture, "the run that holds it", f.other.wantBusy(f.other.refused(in("c"))).Run, now.Record.ID)
+	f.other.complete(now.Lease)
+	want(f.fixture, "the run that it was about last", f.other.current("c").ID, now.Record.ID)
 	f.remove(before.Run)
 	f.other.attached(now.Record.ID, runregistry.MatchKey, keyed("k"))
 }
