@@ -57,7 +57,9 @@ func restoreEndedLast(f *pair) {
 	f.add(before, 0, "one")
 	ended := f.complete(before)
 	f.server.Lose()
-	soonForgotten := func(a *runregistry.Admission) { a.Retention = runregistry.Retention{Frames: time.Hour, Record: time.Hour} }
+	soonForgotten := func(a *runregistry.Admission) {
+		a.Retention = runregistry.Retention{Frames: time.Hour, Record: time.Hour}
+	}
 	now := f.other.start(in("c"), keyed("k"), soonForgotten)
 	f.other.intend(now.Lease)
 	f.wantErr("restoring", f.restore(before, ended, 0, "one"), nil)
