@@ -59,7 +59,7 @@ func a2aStreamsAsItDoesAlone(t *testing.T, s *served, client a2aClient) {
 		}
 		want := ask(direct)
 		sameParts(t, ask(c), want)
-		rec := s.record(t)
+		rec := s.over(t)
 		if rec.State != tt.state || rec.Reason() != tt.reason || rec.Snapshot == nil || rec.Snapshot.Text != tt.text {
 			t.Errorf("%s got %s %q, %+v", tt.task, rec.State, rec.Reason(), rec.Snapshot)
 		}
@@ -88,7 +88,7 @@ func a2aCancelIsAStop(t *testing.T, s *served, client a2aClient) {
 		if parts, end := reader.rest(t); len(parts) > 0 || !strings.HasPrefix(end, "raised ") || !strings.Contains(end, "was stopped") {
 			t.Errorf("%s: the reader heard %s%s, want to be told", how, show(parts), end)
 		}
-		rec := s.record(t)
+		rec := s.over(t)
 		if rec.State != "cancelled" || rec.Cancel.Upstream == nil || *rec.Cancel.Upstream != "confirmed" {
 			t.Errorf("%s: got %s, %+v, want cancelled and confirmed", how, rec.State, rec.Cancel)
 		}
@@ -122,8 +122,7 @@ func a2aClientSubscribesAfterACut(t *testing.T, s *served, client a2aClient) {
 	if words := strings.Count(show(parts), `"$case":"text"`); words != 1 || !strings.Contains(show(parts), `"three"`) || end != "done" {
 		t.Errorf("the client heard %s%s, want the third word", show(parts), end)
 	}
-	testkit.Eventually(t, "the run to end", func() bool { return s.record(t).State != "running" })
-	if rec := s.record(t); rec.State != "completed" || rec.Snapshot.Text != "one two three" {
+	if rec := s.over(t); rec.State != "completed" || rec.Snapshot.Text != "one two three" {
 		t.Errorf("got %s, %+v", rec.State, rec.Snapshot)
 	}
 }
@@ -150,7 +149,7 @@ func a2aStreamIsJoined(t *testing.T, s *served, client a2aClient) {
 	if words := strings.Count(show(parts), `"$case":"text"`); words != 2 || end != "done" {
 		t.Errorf("the client heard %s%s, want two words more", show(parts), end)
 	}
-	rec := s.record(t)
+	rec := s.over(t)
 	if rec.State != "completed" || rec.Snapshot.Text != "one two three" || rec.Upstream.Reattached != 1 {
 		t.Errorf("got %s, %+v, reattached %d times", rec.State, rec.Snapshot, rec.Upstream.Reattached)
 	}
@@ -168,7 +167,7 @@ func a2aAgentDies(t *testing.T, s *served, client a2aClient) {
 	if parts, end := c.rest(t); len(parts) > 0 || !strings.HasPrefix(end, "raised") || !strings.Contains(end, "upstream_truncated") {
 		t.Errorf("the client heard %s%s, want it to raise", show(parts), end)
 	}
-	if rec := s.record(t); rec.State != "failed" || rec.Reason() != "upstream_truncated" {
+	if rec := s.over(t); rec.State != "failed" || rec.Reason() != "upstream_truncated" {
 		t.Errorf("got %s %q, want failed", rec.State, rec.Reason())
 	}
 }

@@ -74,7 +74,7 @@ func TestLangGraphRunsEndAsTheServerSays(t *testing.T) {
 		if tt.modes == allModes {
 			sameParts(t, parts, directGraph(t, s, tt.graph))
 		}
-		rec := s.record(t)
+		rec := s.over(t)
 		if rec.State != tt.state || rec.Reason() != tt.reason {
 			t.Errorf("%s in %s got %s %q, want %s %q", tt.graph, tt.modes, rec.State, rec.Reason(), tt.state, tt.reason)
 		}
@@ -120,7 +120,7 @@ func TestLangGraphClientGoesOnThroughACutNetwork(t *testing.T) {
 	want := directGraph(t, s, "talk")
 	sameParts(t, append(parts, rest...), want)
 	sameParts(t, append(all, last...), want)
-	if rec := s.record(t); rec.State != "completed" || rec.Upstream.Reattached != 0 {
+	if rec := s.over(t); rec.State != "completed" || rec.Upstream.Reattached != 0 {
 		t.Errorf("got %s, reattached %d times, want one whole run", rec.State, rec.Upstream.Reattached)
 	}
 }
@@ -171,7 +171,7 @@ func TestLangGraphRunsAreStopped(t *testing.T) {
 		if len(parts) != 1 || parts[0].Event != "error" || end != "done" {
 			t.Errorf("%s: the client heard %s%s, want to be told", tt.how, show(parts), end)
 		}
-		rec := s.record(t)
+		rec := s.over(t)
 		if rec.State != "cancelled" || rec.Cancel.Upstream == nil || *rec.Cancel.Upstream != "confirmed" {
 			t.Errorf("%s: got %s, %+v, want cancelled and confirmed", tt.how, rec.State, rec.Cancel)
 		}
@@ -203,7 +203,7 @@ func TestLangGraphServerDiesInMidStream(t *testing.T) {
 	if len(parts) != 1 || parts[0].Event != "error" || end != "done" {
 		t.Errorf("the client heard %s%s, want an error", show(parts), end)
 	}
-	if rec := s.record(t); rec.State != "failed" || rec.Reason() != "upstream_truncated" {
+	if rec := s.over(t); rec.State != "failed" || rec.Reason() != "upstream_truncated" {
 		t.Errorf("got %s %q, want failed", rec.State, rec.Reason())
 	}
 }
@@ -242,7 +242,7 @@ func TestLangGraphRunOutlivesItsGateway(t *testing.T) {
 	all = append(all, rest...)
 	sameParts(t, all[:len(parts)], parts)
 	sameParts(t, all, directGraph(t, s, "talk"))
-	rec := s.record(t)
+	rec := s.over(t)
 	if rec.State != "completed" || rec.Upstream.Reattached != 1 {
 		t.Errorf("got %s, reattached %d times, want completed and once", rec.State, rec.Upstream.Reattached)
 	}

@@ -52,7 +52,7 @@ func TestMCPClientGoesOnWithTheCallOfAnother(t *testing.T) {
 	server.step(t, 2)
 	other.Says(t, "progress 3", "counted")
 	server.Says(t, "answered") // and heard of no second connection
-	if rec := server.record(t); rec.State != "completed" || rec.Snapshot.Text != "counted" {
+	if rec := server.over(t); rec.State != "completed" || rec.Snapshot.Text != "counted" {
 		t.Errorf("got %s, %+v", rec.State, rec.Snapshot)
 	}
 }
@@ -76,7 +76,9 @@ func TestMCPClientGivesACallUp(t *testing.T) {
 			}
 			client.Says(t, raised)
 			server.Says(t, "aborted")
-			testkit.Eventually(t, "the run to be stopped", func() bool { return server.record(t).State == "cancelled" })
+			if rec := server.over(t); rec.State != "cancelled" {
+				t.Errorf("got %s, want cancelled", rec.State)
+			}
 		})
 	}
 }
@@ -92,7 +94,7 @@ func TestMCPClientHearsOfADeadServer(t *testing.T) {
 	client.Says(t, "progress 1")
 	server.Kill(t)
 	client.Says(t, "raised MCP error -32603: The run failed before its answer was complete. (upstream_truncated)")
-	if rec := server.record(t); rec.State != "failed" {
+	if rec := server.over(t); rec.State != "failed" {
 		t.Errorf("got %s, want failed", rec.State)
 	}
 }

@@ -55,6 +55,17 @@ func (s *served) record(t *testing.T) testkit.Record {
 	return s.back().Snapshot(t, list.Runs[0].RunID)
 }
 
+// over is record once the run neither goes on nor is being stopped: a client may
+// have all of an answer before its run has ended.
+func (s *served) over(t *testing.T) (rec testkit.Record) {
+	t.Helper()
+	testkit.Eventually(t, "the run to be over", func() bool {
+		rec = s.record(t)
+		return rec.State != "running" && rec.State != "cancelling"
+	})
+	return rec
+}
+
 // step lets the server go on n times.
 func (s *served) step(t *testing.T, n int) {
 	t.Helper()
