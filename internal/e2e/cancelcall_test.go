@@ -18,7 +18,8 @@ func TestACancelCallGetsTheCredentialsOfTheProxy(t *testing.T) {
 	g := testkit.Start(t, testkit.Setup{Sites: map[string]string{
 		"": "handle_path /ai/* {\n" + testkit.Site(u.Addr()+" {\nheader_up Authorization \"Bearer of-the-proxy\"\n}", "api /runs") + "}\n",
 	}})
-	stage := u.Stage(caseScript(t, name, "upstream.jsonl")) // three seconds without an id
+	named := make(chan struct{})
+	stage := u.Stage(caseScript(t, name, "upstream.jsonl").Gated(named)) // the Stop comes before the id
 	c := g.Client("").As("user-a").On(stage)
 	ask := testkit.Ask{
 		Method: http.MethodPost, Path: "/ai/v1/responses?tenant=1",
@@ -26,6 +27,8 @@ func TestACancelCallGetsTheCredentialsOfTheProxy(t *testing.T) {
 	}
 	a := c.Do(t, ask).Want(200)
 	stop := testkit.Ask{Method: http.MethodPost, Path: "/ai/runs/" + a.Run() + "/cancel"}.With("Prefer", "wait=10")
+	c.Do(t, stop.With("Prefer", "wait=0")).Want(http.StatusAccepted)
+	close(named)
 	rec := testkit.Decode[testkit.Record](t, c.Do(t, stop).Want(http.StatusOK).Body())
 	if rec.State != "cancelled" || *rec.Cancel.Upstream != "confirmed" {
 		t.Errorf("got %s, upstream %s, want cancelled and confirmed", rec.State, *rec.Cancel.Upstream)
