@@ -51,6 +51,7 @@ func TestRecordsSurviveTheirEncoding(t *testing.T) {
 var apart = map[string]bool{
 	"ID": true, "State": true, "Epoch": true, "FirstFrameAt": true, "FramesExpireAt": true, "ExpiresAt": true, "FirstSeq": true,
 	"LastSeq": true, "FinalSeq": true, "Bytes": true, "Delivery": true, "Snapshot": true, "Revision": true,
+	"Claims": true, // of the entry, and in no record but that which Settle returns
 }
 
 // A field that the core gains must not be forgotten here.
