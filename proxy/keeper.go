@@ -95,7 +95,7 @@ func (k *keeper) beat(ctx context.Context) {
 		var soon <-chan time.Time
 		if !k.renew(ctx) {
 			soon = time.After(k.lease / 15) // the one before may be lost, too
-		} else if k.tendRelics(ctx); !k.engine.isDraining() {
+		} else if !k.engine.isDraining() {
 			k.reap(ctx)
 		}
 		select {
@@ -107,8 +107,8 @@ func (k *keeper) beat(ctx context.Context) {
 	}
 }
 
-// renew extends the leases of all runs of this process and acts on what it
-// learns. It reports whether the store answered.
+// renew extends the leases of all runs of this process, sees to those that ended
+// lately, and acts on what it learns. It reports whether the store answered.
 func (k *keeper) renew(ctx context.Context) bool {
 	asked := time.Now()
 	pumps := k.engine.owned()
@@ -132,6 +132,7 @@ func (k *keeper) renew(ctx context.Context) bool {
 	} else {
 		k.heard.Store(asked.UnixNano())
 	}
+	k.tendRelics(ctx) // before the store is told again what it lost of live runs
 	for i, r := range renewals {
 		pumps[i].renewed(r)
 	}
@@ -162,7 +163,9 @@ const reapLimit = 100
 // reap settles the runs whose owners died. It asks for them although it may not
 // take one over yet: who owns no run learns only here that the store is away.
 func (k *keeper) reap(ctx context.Context) {
-	ids, err := k.store.Expired(ctx, reapLimit)
+	call, cancel := context.WithTimeout(ctx, k.lease/3)
+	defer cancel()
+	ids, err := k.store.Expired(call, reapLimit)
 	if err != nil {
 		k.healthy = time.Time{}
 		k.engine.metrics.storeFailed("expired")

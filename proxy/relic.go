@@ -117,9 +117,10 @@ func newRelic(l runregistry.Lease, s *runregistry.Settlement, rec *runregistry.R
 
 // pump is as much of the run's pump as settleOnce needs.
 func (one *relic) pump(ctx context.Context, e *Engine) *pump {
+	mirror := *one.record // which two may store again at once
 	return &pump{
 		engine: e, log: e.log, lease: one.lease, storeCtx: ctx, cancel: func(error) {}, over: true,
-		window: one.window, mirror: one.record, last: one.record.LastSeq,
+		window: one.window, mirror: &mirror, last: mirror.LastSeq,
 	}
 }
 
@@ -142,7 +143,9 @@ func (k *keeper) tend(ctx context.Context, kept []*relic) {
 	for i, one := range kept {
 		leases[i] = one.lease
 	}
-	renewals, err := k.store.Renew(ctx, leases)
+	call, cancel := context.WithTimeout(ctx, k.lease/3)
+	defer cancel()
+	renewals, err := k.store.Renew(call, leases)
 	if err != nil {
 		return // the next beat asks again
 	}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ const shortLease = 5 * time.Second
 type gateways struct {
 	redis    *testkit.Redis
 	upstream *testkit.Upstream
+	lease    time.Duration // shortLease unless another is set
 	all      []*testkit.Gateway
 }
 
@@ -53,7 +55,7 @@ func (p *gateways) setup(url, global string) testkit.Setup {
 	// Idle connections to the application are not counted among what is ours.
 	to := p.upstream.Addr() + " {\ntransport http {\nkeepalive off\n}\n}"
 	return testkit.Setup{
-		Global: "store redis " + url + "\nlease " + shortLease.String() + "\n" + global,
+		Global: "store redis " + url + "\nlease " + cmp.Or(p.lease, shortLease).String() + "\n" + global,
 		Sites: map[string]string{
 			siteAuto:    testkit.Site(to, quiet),
 			siteGeneric: genericSite(to, quiet),
