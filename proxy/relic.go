@@ -19,6 +19,10 @@ import (
 // give way.
 const relicBytes = 16 << 20
 
+// relicTime is how long an end is kept at least, and for a lease: longer than a
+// replica may be behind, and a failover take that shows the newest of it.
+const relicTime = time.Minute
+
 const (
 	// relicOverhead is about what a relic takes beside what grows with the run.
 	relicOverhead = 4 << 10
@@ -99,7 +103,7 @@ func (p *pump) bequeath(s *runregistry.Settlement, rec *runregistry.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.mirror != nil {
-		k.relics.add(newRelic(p.lease, s, rec, &p.window, time.Now().Add(k.lease)))
+		k.relics.add(newRelic(p.lease, s, rec, &p.window, time.Now().Add(max(k.lease, relicTime))))
 	}
 }
 
