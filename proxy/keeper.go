@@ -116,9 +116,7 @@ func (k *keeper) renew(ctx context.Context) bool {
 	for i, p := range pumps {
 		leases[i] = p.lease
 	}
-	call, cancel := context.WithTimeout(ctx, k.lease/3)
-	defer cancel()
-	renewals, err := k.store.Renew(call, leases)
+	renewals, err := k.ask(ctx, leases)
 	if err != nil {
 		k.healthy = time.Time{}
 		k.engine.metrics.storeFailed("renew")
@@ -137,6 +135,13 @@ func (k *keeper) renew(ctx context.Context) bool {
 		pumps[i].renewed(r)
 	}
 	return true
+}
+
+// ask extends leases, within a beat.
+func (k *keeper) ask(ctx context.Context, leases []runregistry.Lease) ([]runregistry.Renewal, error) {
+	call, cancel := context.WithTimeout(ctx, k.lease/3)
+	defer cancel()
+	return k.store.Renew(call, leases)
 }
 
 // unanswered tells that a part of the store is away.

@@ -147,9 +147,7 @@ func (k *keeper) tend(ctx context.Context, kept []*relic) {
 	for i, one := range kept {
 		leases[i] = one.lease
 	}
-	call, cancel := context.WithTimeout(ctx, k.lease/3)
-	defer cancel()
-	renewals, err := k.store.Renew(call, leases)
+	renewals, err := k.ask(ctx, leases)
 	if err != nil {
 		return // the next beat asks again
 	}
